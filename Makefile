@@ -53,7 +53,7 @@ qgis-plugin: ## Pack the QGIS plugin into dist/
 
 qgis-test: $(READY) ## Run the plugin's tests in a QGIS without a screen, by the system's Python
 	@scripts/system.sh qgis
-	QT_QPA_PLATFORM=offscreen /usr/bin/python3 qgis/tests/test_plugin.py --verbose
+	QT_QPA_PLATFORM=offscreen /usr/bin/python3 -m unittest discover --verbose -s qgis/tests -t qgis/tests
 
 demo: $(READY) ## See the main job from end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh

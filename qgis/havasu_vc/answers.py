@@ -66,7 +66,7 @@ class Answer:
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         for line in lines:
             told = _object(line)
-            if "message" in told:
+            if "message" in told and told.get("type", "error") == "error":
                 hints = tuple(str(hint) for hint in told.get("hints") or ())
                 return Failure(str(told["message"]), hints, self.code)
         errors = [line[len("Error: ") :] for line in lines if line.startswith("Error: ")]
@@ -319,9 +319,9 @@ def parse_conflicts(value: Any) -> list[Conflict]:
 
 
 def parse_progress(line: str) -> tuple[str, int, int] | None:
-    """Read a line of `--progress=json`: the task, how much is done and of how much.
+    """Read a line of `--progress=json`: the step, how much is done and of how much.
 
-    >>> parse_progress('{"task": "Reading", "done": 2, "total": 5, "unit": "tasks"}')
+    >>> parse_progress('{"type": "progress", "step": "Reading", "done": 2, "total": 5}')
     ('Reading', 2, 5)
     >>> parse_progress("Error: no")
     """
@@ -329,6 +329,6 @@ def parse_progress(line: str) -> tuple[str, int, int] | None:
     if "done" not in got or "total" not in got:
         return None
     try:
-        return str(got.get("task") or ""), int(got["done"] or 0), int(got["total"] or 0)
+        return str(got.get("step") or ""), int(got["done"] or 0), int(got["total"] or 0)
     except (TypeError, ValueError):
         return None

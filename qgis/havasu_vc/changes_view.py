@@ -83,7 +83,6 @@ class ChangesView(QObject):
     def _zoom(self, made: list[QgsVectorLayer]) -> None:
         canvas = self._iface.mapCanvas()
         box = QgsRectangle()
-        box.setMinimal()
         target = canvas.mapSettings().destinationCrs()
         for layer in made:
             if not layer.isSpatial() or layer.extent().isNull():
@@ -96,7 +95,7 @@ class ChangesView(QObject):
                 except QgsCsException:
                     continue
             box.combineExtentWith(extent)
-        if box.xMinimum() > box.xMaximum():
+        if box.isNull():
             return
         if box.isEmpty():
             box.grow(0.002 if not target.isValid() or target.isGeographic() else 100)

@@ -22,7 +22,7 @@ from qgis.PyQt.QtWidgets import (
 from . import commands, layers
 from .answers import SIDES, Conflict
 from .session import Session
-from .words import tr
+from .words import as_text, tr, without_mnemonic
 
 __all__ = ["ConflictsPage", "shown_value"]
 
@@ -70,6 +70,7 @@ class ConflictsPage(QWidget):
         self.buttons: dict[tuple[str, str, str], QPushButton] = {}
         """By the row's label, the column (empty for the whole row) and the side."""
         self.head = QLabel()
+        self.head.setTextFormat(Qt.TextFormat.PlainText)
         self.head.setWordWrap(True)
         self.tree = QTreeWidget()
         self.tree.setHeaderLabels([tr("Row"), *side_titles().values()])
@@ -122,7 +123,7 @@ class ConflictsPage(QWidget):
     def _add(self, conflict: Conflict) -> None:
         item = QTreeWidgetItem(self.tree, [f"{conflict.dataset} {conflict.item}"])
         item.setData(0, CONFLICT, conflict)
-        item.setToolTip(0, conflict.label)
+        item.setToolTip(0, as_text(conflict.label))
         titles = side_titles()
         for column, side in enumerate(SIDES, 1):
             value = conflict.sides.get(side)
@@ -145,8 +146,9 @@ class ConflictsPage(QWidget):
         self, item: QTreeWidgetItem, column: int, where: tuple[str, str, str], text: str, tip: str
     ) -> None:
         label, name, side = where
-        button = QPushButton(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
-        button.setToolTip(tip.format(text))
+        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        button = QPushButton(without_mnemonic(short))
+        button.setToolTip(as_text(tip.format(text)))
         if name:
             button.setCheckable(True)
             button.setChecked(self.chosen.get(label, {}).get(name) == side)

@@ -163,7 +163,7 @@ class DiffTask(QgsTask):
     def run(self) -> bool:
         """Read; QGIS calls this in a thread of its own."""
         try:
-            lines = iter(self._printed.splitlines())
+            lines = iter(self._printed.split("\n"))
             self.changes, self.whole = read_changes(lines, self._most)
             for number, each in enumerate(self.changes.values()):
                 if self.isCanceled():

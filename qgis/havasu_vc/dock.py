@@ -9,7 +9,7 @@ from typing import Any
 
 from qgis.core import Qgis, QgsApplication
 from qgis.gui import QgsDockWidget
-from qgis.PyQt.QtCore import QFileSystemWatcher, QTimer
+from qgis.PyQt.QtCore import QFileSystemWatcher, Qt, QTimer
 from qgis.PyQt.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -35,7 +35,7 @@ from .row_tool import RowTool, RowWindow, ask_of_row
 from .running import Runner
 from .session import Session
 from .settings import Settings
-from .words import tr
+from .words import as_text, tr, without_mnemonic
 
 __all__ = ["Dock"]
 
@@ -87,6 +87,7 @@ class Dock(QgsDockWidget):
         )
         self.repositories.activated.connect(lambda index: self._picked())
         self.state = QLabel()
+        self.state.setTextFormat(Qt.TextFormat.PlainText)
         self.state.setWordWrap(True)
         self.copy_button = QPushButton(tr("Make the working copy"))
         self.copy_button.setToolTip(tr("A GeoPackage of all datasets, which QGIS edits"))
@@ -117,6 +118,7 @@ class Dock(QgsDockWidget):
         self.tabs.addTab(self.history, tr("History"))
         self.tabs.addTab(self.conflicts, tr("Conflicts"))
         self.working = QLabel()
+        self.working.setTextFormat(Qt.TextFormat.PlainText)
         self.bar = QProgressBar()
         self.bar.setMaximumHeight(14)
         self.cancel_button = QPushButton(tr("Cancel"))
@@ -167,12 +169,12 @@ class Dock(QgsDockWidget):
 
     def tell(self, text: str) -> None:
         """Say that something was done."""
-        self._iface.messageBar().pushMessage(TITLE, text, Qgis.MessageLevel.Info, 6)
+        self._iface.messageBar().pushMessage(TITLE, as_text(text), Qgis.MessageLevel.Info, 6)
 
     def warn(self, failure: Failure) -> None:
         """Say why something was not done, in the command's own line and with its advice."""
         text = ". ".join([failure.message, *failure.hints[:2]])
-        self._iface.messageBar().pushMessage(TITLE, text, Qgis.MessageLevel.Warning, 0)
+        self._iface.messageBar().pushMessage(TITLE, as_text(text), Qgis.MessageLevel.Warning, 0)
 
     def _started(self, label: str) -> None:
         self.working.setText(label)
@@ -231,7 +233,9 @@ class Dock(QgsDockWidget):
         folders = self.settings.repositories
         for folder in folders:
             self.repositories.addItem(Path(folder).name or folder, folder)
-            self.repositories.setItemData(self.repositories.count() - 1, folder, 3)
+            self.repositories.setItemData(
+                self.repositories.count() - 1, as_text(folder), Qt.ItemDataRole.ToolTipRole
+            )
         self.repositories.setCurrentIndex(self.repositories.findData(self.settings.last))
 
     def _picked(self) -> None:
@@ -349,14 +353,14 @@ class Dock(QgsDockWidget):
         local = self.session.branches
         remote = [each.partition("/")[2] for each in self.session.remote_branches]
         for name in [*local, *sorted({each for each in remote if each not in local})]:
-            action = menu.addAction(tr("Switch to {}").format(name))
+            action = menu.addAction(without_mnemonic(tr("Switch to {}").format(name)))
             action.setEnabled(name != here)
             action.triggered.connect(lambda checked=False, name=name: self.switch(name))
         menu.addSeparator()
         self._action(menu, tr("New branch…"), self._ask_branch)
         merging = menu.addMenu(tr("Merge"))
         for name in [*(each for each in local if each != here), *self.session.remote_branches]:
-            action = merging.addAction(name)
+            action = merging.addAction(without_mnemonic(name))
             action.triggered.connect(lambda checked=False, name=name: self.merge(name))
         merging.setEnabled(not merging.isEmpty())
 
@@ -369,7 +373,7 @@ class Dock(QgsDockWidget):
     def _refreshed(self) -> None:
         session, status = self.session, self.session.status
         self.state.setText(self.state_text())
-        self.state.setToolTip("\n".join([session.folder, *status.notes]))
+        self.state.setToolTip(as_text("\n".join([session.folder, *status.notes])))
         self.copy_button.setVisible(session.known and bool(session.datasets) and not status.file)
         for button in (
             self.branch_button,

@@ -26,7 +26,7 @@ from .answers import Answer, Counts
 from .changes import DatasetChanges, read_changes
 from .changes_view import ChangesView
 from .session import Session
-from .words import tr
+from .words import as_text, tr
 
 __all__ = ["EditsPage"]
 
@@ -134,7 +134,7 @@ class EditsPage(QWidget):
         self._session.read(commands.diff("", [path]), then, label=tr("Reading edits"))
 
     def _got_rows(self, path: str, answer: Answer) -> None:
-        found, whole = read_changes(answer.out.splitlines(), MOST_ROWS)
+        found, whole = read_changes(answer.out.split("\n"), MOST_ROWS)
         changes = found.get(path)
         item = next((each for each in self._items() if each.data(0, PATH) == path), None)
         if item is None or changes is None:
@@ -155,7 +155,7 @@ class EditsPage(QWidget):
         told = ", ".join(row.columns) if row.kind == "update" else ""
         name = ", ".join(str(value) for value in key) or tr("a row without a key")
         child = QTreeWidgetItem(item, [name, f"{SIGNS[row.kind]} {told}".strip()])
-        child.setToolTip(1, told)
+        child.setToolTip(1, as_text(told))
         if key:
             child.setData(0, ROW, commands.row_filter(changes.path, key))
             child.setCheckState(0, ticked)

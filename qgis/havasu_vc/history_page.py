@@ -24,7 +24,7 @@ from . import commands
 from .answers import Answer, Commit, Counts, Failure, parse_log
 from .changes_view import ChangesView
 from .session import Session
-from .words import tr
+from .words import as_text, tr
 
 __all__ = ["HistoryPage", "local_time"]
 
@@ -144,10 +144,10 @@ class HistoryPage(QWidget):
         time = local_time(commit.time)
         texts = [f"{shown}{commit.subject}", str(total), commit.author, time.partition(" ")[0]]
         item = QTreeWidgetItem(self.tree, texts)
-        item.setToolTip(3, time)
         item.setData(0, COMMIT, commit)
         lines = [f"{path}: {counts}" for path, counts in commit.counts.items()]
-        item.setToolTip(0, "\n".join([commit.id, commit.message.strip(), "", *lines]))
+        told = [commit.id, local_time(commit.time), commit.message.strip(), "", *lines]
+        item.setToolTip(0, as_text("\n".join(told)))
 
     def chosen(self) -> list[Commit]:
         """Return the commits that are chosen, or the newest."""

@@ -26,7 +26,7 @@ from .answers import Answer, Commit, Failure, parse_blame, parse_key_columns, pa
 from .conflicts_page import geometry_of, shown_value
 from .history_page import local_time
 from .session import Session
-from .words import tr
+from .words import as_text, tr
 
 __all__ = ["RowTool", "RowWindow", "ask_of_row"]
 
@@ -127,7 +127,7 @@ class RowWindow(QDialog):
         """Ask for a row's history and its blame, and show both."""
         self._dataset, self._key = dataset, key
         self.setWindowTitle(tr("Who changed this row?"))
-        self.head.setText(f"<b>{dataset}</b>: {commands.key_text(key)}")
+        self.head.setText(as_text(f"{dataset}: {commands.key_text(key)}"))
         self.history.clear()
         self.cells.clear()
         self.restore_button.setEnabled(False)
@@ -143,7 +143,7 @@ class RowWindow(QDialog):
             texts = [f"{commit.short}  {commit.subject}", commit.author, local_time(commit.time)]
             item = QTreeWidgetItem(self.history, texts)
             item.setData(0, COMMIT, commit)
-            item.setToolTip(0, commit.message.strip())
+            item.setToolTip(0, as_text(commit.message.strip()))
         if self.history.topLevelItemCount():
             self.history.setCurrentItem(self.history.topLevelItem(0))
         else:
@@ -178,7 +178,7 @@ class RowWindow(QDialog):
             return
         for name, value in row.items():
             item = QTreeWidgetItem(self.cells, [name, shown_value(value)])
-            item.setToolTip(1, shown_value(value))
+            item.setToolTip(1, as_text(shown_value(value)))
             if (geometry := geometry_of(value)) is not None:
                 self._mark(geometry)
         arguments = commands.blame(self._dataset, self._key, row)
@@ -200,7 +200,7 @@ class RowWindow(QDialog):
                 item.setText(2, by.author)
                 item.setText(3, local_time(by.time))
                 item.setText(4, f"{by.short} {by.subject}")
-                item.setToolTip(4, by.message.strip())
+                item.setToolTip(4, as_text(by.message.strip()))
 
     def restore(self) -> None:
         """Give the working copy the row as it was at the chosen commit."""

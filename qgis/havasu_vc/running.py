@@ -236,8 +236,9 @@ class Runner(QObject):
     def _told_options(self, program: str, code: int) -> None:
         told = self._answer(code).out
         self._let_go()
-        can_tell = "--progress=" in told or "--progress [" in told or "--progress " in told
-        CHECKED[_stamp(program)] = ("--progress=json",) if can_tell else ("--no-progress",)
+        progress = "--progress=json" if "--progress " in told else "--no-progress"
+        errors = ("--json-errors",) if "--json-errors" in told else ()
+        CHECKED[_stamp(program)] = (progress, *errors)
         if self._run is not None:
             self._start(program, self._run)
         else:

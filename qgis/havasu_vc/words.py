@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 from qgis.core import QgsApplication
 from qgis.PyQt.QtCore import QCoreApplication, QTranslator
 
-__all__ = ["install_translation", "tr"]
+__all__ = ["as_text", "install_translation", "tr", "without_mnemonic"]
 
 
 def tr(text: str) -> str:
     """Return a text in the language of QGIS."""
     return QCoreApplication.translate("HavasuVC", text)
+
+
+def as_text(text: str) -> str:
+    """Return a text for where Qt guesses whether it is HTML: names and values are never that."""
+    return f"<span style='white-space: pre-wrap'>{escape(text, quote=False)}</span>"
+
+
+def without_mnemonic(text: str) -> str:
+    """Return a text for a button or menu, in which & would underline a letter."""
+    return text.replace("&", "&&")
 
 
 def install_translation() -> QTranslator | None:

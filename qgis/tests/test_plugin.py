@@ -24,7 +24,9 @@ from qgis.core import (
     QgsSettings,
     QgsVectorLayer,
 )
+from qgis.gui import QgsFileWidget
 from qgis.PyQt.QtCore import Qt
+from qgis.PyQt.QtWidgets import QLineEdit
 from support import Interface, edit, environment, load_plugin, repository, run, wait
 
 plugin = load_plugin()
@@ -440,7 +442,7 @@ class Running(Case):
         wait(lambda: not self.dock.progress.isVisible(), "the bar is gone")
 
     def test_progress_is_shown(self) -> None:
-        line = '{"task": "Reading", "done": 1, "total": 4, "unit": "tasks"}'
+        line = '{"type": "progress", "step": "Reading", "done": 1, "total": 4}'
         told = self.program(f"echo '{line}' >&2; echo 'Error: no such thing' >&2; exit 3")
         QgsSettings().setValue("havasu_vc/program", told)
         seen: list[Any] = []
@@ -506,6 +508,55 @@ class Running(Case):
         self.plugin.unload()
         self.assertEqual(self.iface.actions, [])
         self.assertIsNone(QgsApplication.processingRegistry().providerById("havasuvc"))
+
+
+class Dialogs(Case):
+    def answer(self, **given: str) -> Any:
+        """Fill in the dialog that comes up, by the kinds of its fields in turn, and accept it."""
+
+        def fill(form: Any) -> bool:
+            for name, value in given.items():
+                kind, at = name.split("_")
+                found = form.findChildren({"line": QLineEdit, "file": QgsFileWidget}[kind])
+                each = [one for one in found if one.parent() is form][int(at)]
+                each.setText(value) if kind == "line" else each.setFilePath(value)
+            return True
+
+        module = sys.modules[f"{support.PACKAGE}.dialogs"]
+        return mock.patch.object(module.Form, "accepted_by_person", fill)
+
+    def test_a_clone_is_named_as_its_url_ends(self) -> None:
+        ask = sys.modules[f"{support.PACKAGE}.dialogs"].ask_clone
+        url = "https://example.org/parks.git"
+        with self.answer(line_0=url, file_0="/data"):
+            self.assertEqual(ask(self.dock), (url, "/data/parks"))
+        with self.answer(line_0="host:parks", file_0="/data", line_1="mine"):
+            self.assertEqual(ask(self.dock), ("host:parks", "/data/mine"))
+        with self.answer(line_0="", file_0="/data"):
+            self.assertIsNone(ask(self.dock))
+
+    def test_a_file_and_the_commands_path_are_asked_for(self) -> None:
+        module = sys.modules[f"{support.PACKAGE}.dialogs"]
+        with self.answer(file_0="/data/a.gpkg", line_0=" id "):
+            self.assertEqual(module.ask_import(self.dock), ("/data/a.gpkg", "id"))
+        with self.answer(file_0="/opt/havasu-vc"):
+            self.assertEqual(module.ask_program(self.dock, "/a"), "/opt/havasu-vc")
+
+
+class Strangers(Case):
+    def test_names_and_values_are_text(self) -> None:
+        self.open()
+        mark = "<img src=x> & <b>bold</b>"
+        edit(self.file, f"UPDATE benches SET material = '{mark}' WHERE id = 1")
+        run(self.park, "commit", "-m", mark)
+        self.refresh()
+        item = self.dock.history.tree.topLevelItem(0)
+        self.assertEqual(item.text(0), f"[main] {mark}")
+        self.assertNotIn("<b>", item.toolTip(0))
+        self.assertIn("&lt;b&gt;", item.toolTip(0))
+        self.dock.tell(mark)
+        self.assertSaid("&lt;img src=x&gt; &amp; &lt;b&gt;")
+        self.assertEqual(self.dock.state.textFormat(), Qt.TextFormat.PlainText)
 
 
 class Whole(Case):
