@@ -92,6 +92,7 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
     with reporting_store_errors(shown_url(location), "looked into"):
         there = system.get_file_info(base)
         if there.type is fs.FileType.File and magic is None:
+            _require_parquet(location, PurePosixPath(base).suffix.lower())
             return PurePosixPath(base).stem, [_file(url, base, there, base)]
         found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
     wanted = None if magic is None else _pattern(url.path[len(start) :])
@@ -125,10 +126,21 @@ def _file(url: Any, base: str, found: Any, path: str) -> FarFile:
 
 
 def _is_wanted(below: PurePosixPath, wanted: re.Pattern[str] | None) -> bool:
+    if below.suffix.lower() not in EXTENSIONS:
+        return False
     if wanted is not None:
         return wanted.fullmatch(str(below)) is not None
-    own = any(part.startswith(("_", ".")) for part in below.parts)
-    return not own and below.suffix.lower() in EXTENSIONS
+    return not any(part.startswith(("_", ".")) for part in below.parts)
+
+
+def _require_parquet(location: str, extension: str) -> None:
+    if extension not in EXTENSIONS:
+        said = f"files of type {extension} are" if extension else "a file without extension is"
+        raise InvalidFileError(
+            shown_url(location),
+            f"{said} not read in a bucket",
+            hints=(f"get it as a file first; what is read: {', '.join(EXTENSIONS)}",),
+        )
 
 
 def _pattern(text: str) -> re.Pattern[str]:
