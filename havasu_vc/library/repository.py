@@ -392,6 +392,8 @@ class Repo:
     fsck = uses(lambda: upkeep.fsck)
     gc = uses(lambda: upkeep.gc)
 
+    upgrade_in_place = uses(lambda: upkeep.upgrade_in_place)
+
     def upgrade(self, destination: str | Path) -> Repo:
         """Make a Kart V3 repository of one in Kart's V2, with all commits, and return it."""
         return Repo(upkeep.upgrade(self.opened, Path(destination)), self.settings)

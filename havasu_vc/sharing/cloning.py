@@ -40,7 +40,7 @@ from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import replace_file, reporting_storage_errors
 from havasu_vc.store.preparation import prepare
 from havasu_vc.store.refs import read_head
-from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.repository import GitRepository, make_kart
 
 __all__ = [
     "CloneRequest",
@@ -79,25 +79,39 @@ class CloneRequest:
     """The folder that a relative URL is relative to; None for the current one."""
     tables: bool = False
     """Whether whoever asks makes tables yet, and calls `finish_clone` then."""
+    kart: bool = False
+    """Whether the clone is to be one that Kart opens."""
+    filter: str | None = None
+    """The objects that git leaves until something reads them, as `blob:none`."""
+    bundle_uri: str | None = None
+    """A bundle that git takes objects from first."""
 
 
-_TELLING = ("branch", "bare", "depth", "data_url", "on_demand", "part", "tables")
+_TELLING = (
+    "branch", "bare", "depth", "data_url", "on_demand", "part", "tables", "kart", "filter",
+)  # fmt: skip
 """Options that tell a clone from another of the same URL."""
 
 
-def folder_of(url: str) -> str:
+def folder_of(url: str, *, bare: bool = False) -> str:
     """Return the folder that git would clone a URL to.
 
-    >>> folder_of("git@example.org:maps/parcels.git"), folder_of("/srv/roads/.git")
-    ('parcels', 'roads')
+    >>> folder_of("git@example.org:maps/parcels.git"), folder_of("/srv/roads/.git", bare=True)
+    ('parcels', 'roads.git')
     """
     path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
-    name = path.rstrip("/").removesuffix("/.git").rpartition("/")[2].removesuffix(".git")
+    name = (
+        path.rstrip("/")
+        .removesuffix("/.git")
+        .removesuffix("/.kart")
+        .rpartition("/")[2]
+        .removesuffix(".git")
+    )
     if not name or name in (".", ".."):
         raise InvalidArgumentError(
             "the URL does not say what to call the folder", hints=("name one after the URL",)
         )
-    return name
+    return f"{name}.git" if bare else name
 
 
 def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchResult]:
@@ -107,11 +121,14 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
 
         check_data_url(request.data_url)
     url, environment = _without_secret(request.url)
-    with being_cloned(request.folder, _asked(request, url), bare=request.bare) as unfinished:
+    asked = _asked(request, url)
+    with being_cloned(request.folder, asked, bare=request.bare, kart=request.kart) as unfinished:
         if not unfinished.has_git:
             unfinished.begin()
             try:
                 _clone_git(request, url, environment, unfinished.clone)
+                if request.kart:
+                    unfinished.make_kart()
             except HavasuError:
                 unfinished.drop()
                 raise
@@ -125,7 +142,8 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
 
 def finish_clone(repo: OpenRepo) -> None:
     """Note that the tables of a clone are made, with which it is all there."""
-    UnfinishedClone(repo.git.path, "", bare=repo.git.is_bare).finish()
+    git = repo.git
+    UnfinishedClone(git.path, "", bare=git.is_bare, kart=git.is_kart).finish()
 
 
 def _asked(request: CloneRequest, url: str) -> str:
@@ -145,7 +163,7 @@ def _finished(
     config = repo.git.config
     if request.data_url is not None:
         take_data_url(repo, ORIGIN, request.data_url)
-    if request.on_demand:
+    if request.on_demand or request.filter is not None:
         config.set("havasu.data.fetch", "on-demand")
     prepare(repo.git)
     install_hooks(repo.git)
@@ -213,9 +231,10 @@ def _clone_git(
     base = request.base or Path.cwd()
     local = local_folder(url, base)
     if local is not None:
-        # git passes over `--depth` for a path, and takes it for a URL.
+        # git passes over `--depth` and `--filter` for a path, and takes them for a URL.
         place = local.resolve()
-        url = str(place) if request.depth is None else place.as_uri()
+        all_of_it = request.depth is None and request.filter is None
+        url = str(place) if all_of_it else place.as_uri()
     template = Path(tempfile.mkdtemp(prefix="havasu-vc-template-"))
     try:
         (template / "info").mkdir()
@@ -231,11 +250,15 @@ def _clone_git(
         ]
         if request.bare:
             arguments.append("--bare")
-        else:
+        elif not request.kart:
             # What `prepare` would set; each setting by itself is another process.
             arguments += ["-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false"]
         if request.branch is not None:
             arguments += ["--branch", request.branch]
+        if request.filter is not None:
+            arguments.append(f"--filter={request.filter}")
+        if request.bundle_uri is not None:
+            arguments.append(f"--bundle-uri={request.bundle_uri}")
         if request.depth is not None:
             arguments += ["--depth", str(request.depth), "--no-single-branch"]
         answer = run_git(
@@ -267,14 +290,16 @@ _MARK = Path("havasu", "cloning")
 class UnfinishedClone:
     """A folder in which a clone is made, or was begun."""
 
-    def __init__(self, folder: Path, wanted: str, *, bare: bool) -> None:
+    def __init__(self, folder: Path, wanted: str, *, bare: bool, kart: bool = False) -> None:
         """Make a clone in a folder that is there; `wanted` says which."""
+        name = "." if bare else ".kart" if kart else ".git"
         self.folder = folder
-        self.git_directory = folder if bare else folder / ".git"
+        self.git_directory = folder / name
         self.clone = folder / PART / "clone"
         """Where git is to make it."""
+        self._bare = bare
         self._wanted = wanted
-        self._inner = self.clone if bare else self.clone / ".git"
+        self._inner = self.clone / name
 
     @property
     def has_git(self) -> bool:
@@ -306,6 +331,14 @@ class UnfinishedClone:
             shutil.rmtree(self.folder / PART, ignore_errors=True)
             self.clone.parent.mkdir(exist_ok=True)
 
+    def make_kart(self) -> None:
+        """Make of what git has made a repository that Kart opens."""
+        with reporting_storage_errors(self.folder):
+            if not self._bare:
+                (self.clone / ".git").rename(self._inner)
+                (self._inner / "info" / "sparse-checkout").unlink(missing_ok=True)
+            make_kart(self.clone, self._inner, bare=self._bare, name=self.folder.resolve().name)
+
     def settle(self) -> None:
         """Put what git has made, when it is whole, where it belongs."""
         part = self.folder / PART
@@ -329,7 +362,9 @@ class UnfinishedClone:
 
 
 @contextlib.contextmanager
-def being_cloned(folder: Path, wanted: str, *, bare: bool) -> Iterator[UnfinishedClone]:
+def being_cloned(
+    folder: Path, wanted: str, *, bare: bool, kart: bool = False
+) -> Iterator[UnfinishedClone]:
     """Hold a folder, which is made if need be, while a clone is made in it."""
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"{folder} is there already, and is not an empty folder")
@@ -342,7 +377,7 @@ def being_cloned(folder: Path, wanted: str, *, bare: bool) -> Iterator[Unfinishe
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LockedError(f"another process is cloning into {folder}") from error
-        unfinished = UnfinishedClone(folder, wanted, bare=bare)
+        unfinished = UnfinishedClone(folder, wanted, bare=bare, kart=kart)
         unfinished.require_mine()
         yield unfinished
     finally:

@@ -207,6 +207,10 @@ class GitRepository:
         A command that may have done part of its work before a lock was in its way runs `once`;
         locks that were left are removed before it does.
         """
+        if self.is_kart:
+            # Kart locks the index against git, which reads it even where it fetches.
+            unlocked = str(self.git_directory / "unlocked_index")
+            environment = {"GIT_INDEX_FILE": unlocked, **(environment or {})}
         if self._besides:
             besides = os.pathsep.join(self._besides)
             environment = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": besides, **(environment or {})}
@@ -417,15 +421,20 @@ def init_kart(place: Path, *, bare: bool, branch: str) -> None:
     folder = place if bare else place / ".kart"
     options = ["--quiet", "--bare", "--object-format=sha1", f"--initial-branch={branch}"]
     run_git(["init", *options, "--", str(folder)])
+    make_kart(place, folder, bare=bare, name=place.resolve().name)
+
+
+def make_kart(place: Path, folder: Path, *, bare: bool, name: str) -> None:
+    """Make of a git directory in a folder one that Kart opens; `name` is of its working copy."""
     settings = {"kart.repostructure.version": "3"}
     if not bare:
         settings |= {
             "core.bare": "false",
             "core.logAllRefUpdates": "always",
-            "kart.workingcopy.location": f"{place.resolve().name}.gpkg",
+            "kart.workingcopy.location": f"{name}.gpkg",
         }
     for key, value in settings.items():
-        run_git(["config", "--local", key, value], git_directory=folder)
+        run_git(["config", "--local", key, value], git_directory=folder.absolute())
     if bare:
         return
     with reporting_storage_errors(place):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.repairing import repair as repair
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
     from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
+    from havasu_vc.upkeep.upgrading import upgrade_in_place as upgrade_in_place
     from havasu_vc.upkeep.validating import Issue as Issue
     from havasu_vc.upkeep.validation import Validation as Validation
     from havasu_vc.upkeep.value_rules import Level as Level
@@ -28,7 +29,7 @@ __getattr__ = loads(
         "maintenance": ["fsck", "gc", "optimize"],
         "pruning": ["prune_remote"],
         "repairing": ["RepairRequest", "last_version", "repair"],
-        "upgrading": ["upgrade", "upgrade_datasets"],
+        "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
         "validating": ["Issue"],
         "validation": ["Validation"],
         "value_rules": ["Level"],

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from havasu_vc.checkouts import Workspace
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.upgrading import is_old, upgrade_blobs
 from havasu_vc.datasets.kart.edit import layout_documents
@@ -38,6 +39,7 @@ from havasu_vc.model.names import (
     TABLE_MARKER,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
@@ -61,6 +63,7 @@ from havasu_vc.store.trees import (
 __all__ = [
     "upgrade",
     "upgrade_datasets",
+    "upgrade_in_place",
 ]
 
 
@@ -72,17 +75,47 @@ def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
     new = init_repository(destination, bare=repo.git.is_bare, branch=repo.head_branch, kart=True)
     if not new.handle.head_is_unborn:
         raise StateError(f"{destination} holds commits already", hints=("give an empty folder",))
+    refs = _refs(repo)
+    for name, commit in _upgraded(repo, new, refs).items():
+        new.git("update-ref", name, commit)
+    return new
+
+
+def upgrade_in_place(repo: OpenRepo) -> int:
+    """Move all branches and tags to commits in V3; return how many."""
+    git = repo.git
+    if repo.head_branch is None:
+        raise StateError("HEAD is on no branch", hints=("`havasu-vc switch BRANCH` first",))
+    if kart_version(git) == 3:
+        raise NoChangesError("the repository is in Kart's form V3 already")
+    if Workspace(repo).exists:
+        raise StateError(
+            "there is a working copy, which is of the old commits",
+            hints=("commit its edits, move it away, and make it anew afterwards",),
+        )
+    refs = _refs(repo)
+    moved = _upgraded(repo, git, refs)
+    lines = [f"update {name} {commit} {refs[name]}\n" for name, commit in moved.items()]
+    git.git("update-ref", "-m", "upgrade to V3", "--stdin", stdin="".join(lines).encode())
+    git.config.set("kart.repostructure.version", "3")
+    return len(moved)
+
+
+def _refs(repo: OpenRepo) -> dict[str, str]:
+    """Return the commits of all branches and tags."""
     refs = {f"refs/heads/{branch.name}": branch.commit for branch in list_branches(repo.git)}
-    refs |= {f"refs/tags/{tag.name}": tag.commit for tag in list_tags(repo.git)}
+    return refs | {f"refs/tags/{tag.name}": tag.commit for tag in list_tags(repo.git)}
+
+
+def _upgraded(repo: OpenRepo, new: GitRepository, refs: Mapping[str, str]) -> dict[str, str]:
+    """Write all commits again, to a repository that may be the same; return those of the refs."""
     with new.writer() as writer:
         work = _Upgrade(repo, writer)
         listed = repo.git.git("rev-list", "--reverse", "--topo-order", *refs.values()).text
         for commit in listed.split() if refs else ():
             work.commit(commit)
         writer.flush()
-    for name, commit in refs.items():
-        new.git("update-ref", name, work.commits[commit])
-    return new
+    return {name: work.commits[commit] for name, commit in refs.items()}
 
 
 @dataclass(slots=True)

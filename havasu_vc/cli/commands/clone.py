@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.checkout import copy_object, tables_object, tell_tables
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_files
@@ -31,8 +32,9 @@ __all__ = ["command"]
 @click.option(
     "--filter",
     "what",
-    type=click.Choice(("data",)),
-    help="With `data`, leave data files until something reads them.",
+    metavar="data|SPEC",
+    help="With `data`, leave data files until something reads them; with a filter of git's, such "
+    "as blob:none, git's objects, and so the rows of Kart datasets.",
 )
 @click.option(
     "--dataset",
@@ -47,7 +49,21 @@ __all__ = ["command"]
     help="Bring only data files that may have geometries in this box, in their own coordinates.",
 )
 @click.option("--data-url", metavar="URL", help="The folder or bucket with the data files.")
-@click.option("-n", "--no-checkout", is_flag=True, help="Make no tables and no working copy.")
+@click.option(
+    "--checkout/--no-checkout",
+    "-c/-n",
+    "do_checkout",
+    default=True,
+    help="Whether to make tables or a working copy.",
+)
+@click.option(
+    "--kart",
+    "as_karts",
+    is_flag=True,
+    default=is_called_kart,
+    help="Make a repository that Kart opens, with a working copy as Kart's.",
+)
+@click.option("--bundle-uri", metavar="URI", help="Take objects from this bundle first.")
 @click.option(
     "--workingcopy",
     "--workingcopy-location",
@@ -65,7 +81,9 @@ def command(
     what: str | None,
     datasets: tuple[str, ...],
     bbox: str | None,
-    no_checkout: bool,
+    do_checkout: bool,
+    as_karts: bool,
+    bundle_uri: str | None,
     branch: str | None,
     bare: bool,
     depth: int | None,
@@ -85,7 +103,8 @@ def command(
     from havasu_vc.checkouts import is_place
     from havasu_vc.sharing import CloneRequest, Part, folder_of, parse_box
 
-    place = invocation.folder / (directory or folder_of(url))
+    no_checkout = not do_checkout
+    place = invocation.folder / (directory or folder_of(url, bare=bare))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
     if location is not None and (bare or no_checkout):
         raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
@@ -95,6 +114,7 @@ def command(
             "postgresql://USER@HOST/DATABASE/SCHEMA"
         )
     tables = not (bare or no_checkout or what == "data" or bbox is not None)
+    later = None if what in (None, "data") else what
     request = CloneRequest(
         url,
         place,
@@ -106,6 +126,9 @@ def command(
         bare=bare,
         depth=depth,
         data_url=data_url,
+        kart=as_karts,
+        filter=later,
+        bundle_uri=bundle_uri,
     )
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     if fetched.files:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.commands.rm import command as remove_datasets
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
@@ -19,6 +19,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, style_option
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
 from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
@@ -119,13 +120,19 @@ command.add_command(remove_datasets, "rm")
 def version(invocation: Invocation, output_format: str) -> None:
     """Tell the version of the repository's format."""
     repo = invocation.open_repo()
-    branding = "kart" if repo.git.is_kart else "havasu"
-    number = 3 if repo.git.is_kart else 1
+    number = kart_version(repo.git)
+    if number is None:
+        branding, number = "havasu", 1
+    else:
+        known = repo.git.config.get("kart.repostructure.version") is not None
+        branding = "kart" if known else "sno"
     if output_format == "json":
         value = {"repostructure.version": number, "localconfig.branding": branding}
         click.echo(json.dumps(value, indent=2))
+    elif branding != "havasu" and is_called_kart():
+        click.echo(f"This Kart repo uses Datasets v{number}")
     else:
-        name = "Kart" if repo.git.is_kart else "Havasu"
+        name = "Havasu" if branding == "havasu" else "Kart"
         click.echo(f"This repository uses {name} datasets, version {number}")
 
 
