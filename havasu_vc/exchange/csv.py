@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, StorageError
+from havasu_vc.exchange.csv_coordinates import no_number, require_numbers
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS
 from havasu_vc.exchange.layout import (
     CrsNames,
@@ -110,7 +111,7 @@ def open_one(
     form = _form_of(path, options)
     form, judged, rows = _judge(form)
     types = {name: judgement.type for name, judgement in judged.items()}
-    wkt, coordinates = _geometry_columns(judged, types, options)
+    wkt, coordinates = _geometry_columns(form, judged, types, options)
     geometry = wkt or (_geometry_name(types) if coordinates else None)
     arrow = pa.schema([pa.field(name, arrow_type_of(type_)) for name, type_ in types.items()])
     geometries = {}
@@ -361,7 +362,10 @@ def _form_of(path: Path, options: SourceOptions) -> _Form:
 
 
 def _geometry_columns(
-    judged: Mapping[str, Judgement], types: Mapping[str, str], options: SourceOptions
+    form: _Form,
+    judged: Mapping[str, Judgement],
+    types: Mapping[str, str],
+    options: SourceOptions,
 ) -> tuple[str | None, tuple[str, str] | None]:
     """Return the column of WKT, or the two columns of coordinates, or neither."""
     if options.csv_wkt is not None:
@@ -374,13 +378,22 @@ def _geometry_columns(
         require_names(given, list(types), "column")
         for name in given:
             if types[name] not in _NUMBERS and judged[name].seen:
-                raise InvalidArgumentError(f"column {name!r} holds more than numbers")
+                found = no_number(_text_batches(form), name)
+                what = "" if found is None else f", as {found.value!r} in row {found.row}"
+                raise InvalidArgumentError(f"column {name!r} holds more than numbers{what}")
         return None, given
     lower = {name.lower(): name for name in reversed(list(types))}
     for wanted in _WKT_NAMES:
         named = lower.get(wanted)
         if named is not None and judged[named].seen and judged[named].wkt:
             return named, None
+    pair = [
+        next((lower[name] for name in names if name in lower), None)
+        for names in (_LON_NAMES[:-2], _LAT_NAMES[:-1])
+    ]
+    for text in pair if None not in pair and not {*pair} & {*options.leave_out} else ():
+        if text is not None and types[text] not in _NUMBERS:
+            require_numbers(form.path, _text_batches(form), text)
     lon = _first_number(_LON_NAMES, lower, types)
     lat = _first_number(_LAT_NAMES, lower, types)
     both = lon is not None and lat is not None and (lon.lower() == "x") == (lat.lower() == "y")

@@ -364,7 +364,8 @@ def tell_import(
             if not repo.dataset(path).schema.key:
                 invocation.note(
                     f"{path} has no key, so a row that changes shows as one deleted and one "
-                    "inserted; import it with --primary-key to see updates"
+                    f"inserted; import it with --primary-key to see updates, or `havasu-vc meta set"
+                    f" {path} primary-key=COLUMN`"
                 )
     elif not dry_run and is_called_kart():
         raise NoChangesError("nothing changed, nothing is committed")

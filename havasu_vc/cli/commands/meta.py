@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.arguments import join_message, parse_assignment, parse_names
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
@@ -21,8 +21,13 @@ from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
+
 __all__ = ["command"]
 
+PRIMARY_KEY = "primary-key"
+"""Stands for the columns of `schema.json` that are the key."""
 MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
 
@@ -107,7 +112,7 @@ def set_items(
 
     ITEM=@FILE takes the value from a file. `schema.json` is a list of columns as `meta
     get` shows it: columns are told apart by their ids, so one can be renamed, added,
-    dropped, moved or widened.
+    dropped, moved or widened. primary-key=COLUMN,... makes those columns the key.
     """
     message = join_message(messages, message_file.read() if message_file else None)
     items: dict[str, Any] = dict.fromkeys(unset)
@@ -115,15 +120,36 @@ def set_items(
         name, value = parse_assignment(assignment)
         if name in items:
             raise InvalidArgumentError(f"{name} is given twice")
-        items[name] = _value(name, value)
+        items[name] = value if name == PRIMARY_KEY else _value(name, value)
     if not items:
         raise click.UsageError("give an ITEM=VALUE, or --unset ITEM")
+    if PRIMARY_KEY in items and "schema.json" in items:
+        raise InvalidArgumentError("schema.json says which columns are the key")
     repo = invocation.open_repo()
+    if PRIMARY_KEY in items:
+        items["schema.json"] = _keyed(repo, dataset, parse_names([items.pop(PRIMARY_KEY) or ""]))
     with repo.amending() if amend else nullcontext() as amended:
         if message is None and amended is not None:
             message = amended.message
         result = repo.set_meta(dataset, items, message=message)
     tell_commit(invocation, repo, result)
+
+
+def _keyed(repo: Repo, dataset: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the columns of a dataset with a key of these names."""
+    columns: list[dict[str, Any]] = repo.get_meta(dataset, ["schema.json"])["schema.json"]
+    known = [column["name"] for column in columns]
+    for name in names:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"there is no column {name!r}", hints=(f"the columns are {', '.join(known)}",)
+            )
+    made = []
+    for column in columns:
+        rest = {item: value for item, value in column.items() if item != "primaryKeyIndex"}
+        key = {"primaryKeyIndex": names.index(column["name"])} if column["name"] in names else {}
+        made.append({**rest, **key})
+    return made
 
 
 def _value(name: str, text: str) -> Any:

@@ -150,3 +150,24 @@ def test_what_a_release_changes_besides_rows_is_told(
     ]
     key = run("import", csv_file, "lots", "--replace", "--no-primary-key")
     assert "lots has the key (id), not no key" in key.stderr
+
+
+@pytest.mark.parametrize("bad", ["ten", "174,5", "1.5.2", "-"])
+def test_a_coordinate_that_is_no_number_stops_an_import(run: Run, csv_file: Path, bad: str) -> None:
+    value = f'"{bad}"'
+    csv_file.write_text(f"id,lon,lat\n1,174.5,-41\n2,,\n3,{value},-41.1\n")
+    stopped = run("import", csv_file, "places")
+    assert stopped.exit_code == 28
+    assert f"row 3 has {bad!r} in column 'lon', where others have a number" in stopped.stderr
+    named = run("import", csv_file, "places", "--csv-lon", "lon", "--csv-lat", "lat")
+    assert named.exit_code == 2 and f"as {bad!r} in row 3" in named.stderr
+    assert "places" not in succeed(run("data", "ls")).stdout
+
+    succeed(run("import", csv_file, "places", "--leave-out", "lon"))
+    assert "geom" not in succeed(run("describe", "places")).stdout
+
+
+def test_coordinates_in_words_are_text(run: Run, csv_file: Path) -> None:
+    csv_file.write_text("id,lon,lat\n1,174 E,41 S\n2,175 E,42 S\n")
+    succeed(run("import", csv_file, "places"))
+    assert "lon, string" in succeed(run("describe", "places")).stdout

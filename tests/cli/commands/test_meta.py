@@ -75,3 +75,32 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
 
     assert result.exit_code == code, result.output
     assert run("log", "-o", "json").stdout == before
+
+
+def test_a_key_is_chosen_by_name(run: Run, csv_file: Path) -> None:
+    succeed(run("import", csv_file, "keyless"))
+
+    unknown = run("meta", "set", "keyless", "primary-key=no")
+    assert unknown.exit_code == 2
+    assert (
+        "there is no column 'no'" in unknown.stderr and "the columns are id, name" in unknown.stderr
+    )
+    both = run("meta", "set", "keyless", "primary-key=id", "schema.json=[]")
+    assert "schema.json says which columns are the key" in both.stderr
+
+    succeed(run("meta", "set", "keyless", "primary-key=id"))
+    assert "key: id" in succeed(run("describe", "keyless")).stdout
+    rows = csv_file.read_text().replace("two", "TWO")
+    csv_file.write_text(rows)
+    replaced = succeed(run("import", csv_file, "keyless", "--replace"))
+    assert "1 update" in replaced.stderr
+    succeed(run("meta", "set", "keyless", "primary-key=name,id"))
+    assert "key: id, name" in succeed(run("describe", "keyless")).stdout
+
+
+def test_a_key_that_is_not_unique_is_refused(run: Run, csv_file: Path) -> None:
+    csv_file.write_text("id,name\n1,a\n1,b\n")
+    succeed(run("import", csv_file, "twice"))
+    refused = run("meta", "set", "twice", "primary-key=id")
+    assert refused.exit_code == 23 and "Traceback" not in refused.output
+    assert "key: none" in succeed(run("describe", "twice")).stdout
