@@ -175,7 +175,7 @@ def test_a_pattern_of_several_formats(sound: Path) -> None:
         ("-", "as a file first"),
         ("https://example.org/a.parquet", "as a file first"),
         ("/vsizip/a.zip/a.gpkg", "as a file first"),
-        ("postgresql://localhost/maps", "as a file first"),
+        ("mysql://localhost/maps", "as a file first"),
         ("GPKG:{sound}/a.gpkg", "without GPKG:"),
         ("", ""),
         ("a\0.gpkg", ""),

@@ -260,7 +260,8 @@ def test_a_table_that_was_renamed_is_still_the_dataset(run: Run, edit: Edit, rep
 
 
 def test_bad_input(run: Run, edit: Edit, repo: Path, tmp_path: Path) -> None:
-    assert run("create-workingcopy", "postgresql://localhost/x").exit_code == 30
+    assert run("create-workingcopy", "mysql://localhost/x").exit_code == 30
+    assert run("create-workingcopy", "postgresql://localhost/x").exit_code == 2
     assert run("create-workingcopy", "copy.txt").exit_code == 2
     assert run("create-workingcopy", "--no-delete-existing").exit_code == 2
     edit("UPDATE points SET height = 'tall' WHERE id = 1")
