@@ -25,6 +25,7 @@ from havasu_vc.exchange.export_columns import (
     outgoing_geometry,
 )
 from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat, format_written, load
+from havasu_vc.exchange.gdal_form import GdalForm
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
@@ -41,6 +42,13 @@ __all__ = [
 
 
 _SHAPEFILE_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx", ".qpj")
+_BY_GDAL = (
+    ExportFormat.GPKG,
+    ExportFormat.SHAPEFILE,
+    ExportFormat.GEOJSON,
+    ExportFormat.GEOJSONSEQ,
+    ExportFormat.FLATGEOBUF,
+)
 _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 
 
@@ -74,6 +82,7 @@ def write_file(
     overwrite: bool = False,
     crs: str | None = None,
     parquet: ParquetForm | None = None,
+    gdal: GdalForm | None = None,
 ) -> Written:
     """Write the rows of a dataset, which come in stored types, to a file.
 
@@ -83,7 +92,14 @@ def write_file(
     """
     chosen = format or format_of(path)
     notes = Notes()
-    form = _parquet_form(parquet, chosen)
+    form: object = _parquet_form(parquet, chosen)
+    if gdal is not None:
+        if chosen not in _BY_GDAL:
+            raise InvalidArgumentError(
+                f"options for GDAL do not go with {chosen.label}, which it does not write",
+                hints=(f"it writes {', '.join(each.value for each in _BY_GDAL)}",),
+            )
+        form = gdal
     geometries = _geometries(header, chosen, crs, notes)
     with replacing(path, overwrite=overwrite) as temporary:
         rows = _write(temporary, header, geometries, batches, format=chosen, notes=notes, form=form)
@@ -98,7 +114,7 @@ def _write(
     *,
     format: ExportFormat,
     notes: Notes,
-    form: ParquetForm,
+    form: object,
 ) -> int:
     writer = format_written(format).writer
     assert writer is not None

@@ -22,6 +22,7 @@ from havasu_vc.exchange.export_columns import (
 )
 from havasu_vc.exchange.formats import ExportFormat, format_written
 from havasu_vc.exchange.gdal import write_stream
+from havasu_vc.exchange.gdal_form import GdalForm
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import overlapping, ranges
@@ -57,6 +58,8 @@ class GdalLayer:
     """Its geometry columns."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Title and description, under the names GDAL has for them."""
+    form: GdalForm = field(default_factory=GdalForm)
+    """What whoever asks wants of GDAL."""
 
 
 def write_rows(
@@ -70,7 +73,10 @@ def write_rows(
     form: object,
 ) -> int:
     """Write the rows of a dataset, as the registry of formats calls it."""
-    layer = GdalLayer(path.stem, header.schema, geometries, layer_metadata(header, path.stem))
+    wanted = form if isinstance(form, GdalForm) else GdalForm()
+    name = wanted.layer or path.stem
+    metadata = layer_metadata(header, name)
+    layer = GdalLayer(name, header.schema, geometries, metadata, wanted)
     return write_gdal(path, layer, batches, format=format, notes=notes)
 
 
@@ -98,6 +104,8 @@ def write_gdal(
             f"{format.label} needs geometries, and this dataset has none",
             hints=("export to .csv, .gpkg or .parquet",),
         )
+    if main is not None and (layer.form.drop_null or layer.form.drop_empty):
+        batches = _with_geometry(batches, layer, main)
     key = _integer_key(layer.schema) if format is ExportFormat.GPKG else None
     shape = None
     if main is not None:
@@ -123,6 +131,21 @@ def write_gdal(
     how = _how(layer, format, shape, key, schema.names)
     write_stream(str(path), schema, converted(), how)
     return count[0]
+
+
+def _with_geometry(
+    batches: Iterator[pa.RecordBatch], layer: GdalLayer, main: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that have a geometry, one that is not empty if so asked."""
+    position = layer.schema.names.index(main)
+    geometry = layer.geometries[main]
+    for batch in batches:
+        column = batch.column(position)
+        kept = np.asarray(pc.is_valid(column))
+        if layer.form.drop_empty:
+            bounds = row_bounds(geometry.canonical(column), "wkb")
+            kept = kept & ~np.isnan(bounds[:, 0])
+        yield batch.filter(pa.array(kept))
 
 
 def _typed(values: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -240,7 +263,21 @@ def _how(
         options["SIGNIFICANT_FIGURES"] = "17"  # every double comes back as it was
     elif format is ExportFormat.GEOJSONSEQ:
         options["COORDINATE_PRECISION"] = "17"  # decimal places; 7 if nothing is said
-    how["layer_options"] = options
+    wanted = layer.form
+    if shape is not None and wanted.geometry_type is not None:
+        asked = " ".join(wanted.geometry_type.upper().split())
+        how["geometry_type"] = _geometry_type(None if asked == "GEOMETRY" else asked)
+        if how["geometry_type"] == "Unknown" and asked != "GEOMETRY":
+            raise InvalidArgumentError(
+                f"{wanted.geometry_type!r} is no type of geometries",
+                hints=("such as POINT, 'MULTIPOLYGON Z' or GEOMETRY",),
+            )
+    # GDAL takes the names of options in any case, and what is asked for counts.
+    given = {name.upper() for name in wanted.layer_options}
+    options = {name: text for name, text in options.items() if name.upper() not in given}
+    how["layer_options"] = options | dict(wanted.layer_options)
+    if wanted.dataset_options:
+        how["dataset_options"] = dict(wanted.dataset_options)
     return how
 
 

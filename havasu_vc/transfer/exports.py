@@ -13,6 +13,7 @@ from havasu_vc.checkouts import require_other_file
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
+from havasu_vc.exchange.gdal_form import GdalForm
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.looking import Table, diff
 from havasu_vc.model.arrow import source_type
@@ -64,6 +65,10 @@ class ExportRequest:
     """Whether a Delta table has geometries as binary columns."""
     parquet: ParquetForm | None = None
     """The form of GeoParquet."""
+    gdal: GdalForm | None = None
+    """What is asked of GDAL, where it writes the file."""
+    drop_geometry: bool = False
+    """Whether geometries are left out."""
 
 
 def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
@@ -72,6 +77,8 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     format, overwrite, columns = request.format, request.overwrite, request.columns
     crs, plain, parquet = request.crs, request.plain, request.parquet
     _check(format, crs=crs, plain=plain, parquet=parquet)
+    if request.gdal is not None and format in FOLDER_EXPORTS:
+        raise InvalidArgumentError("options for GDAL go with files that GDAL writes")
     require_other_file(repo, file, ELSEWHERE)
     if format == "geotiff":
         return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
@@ -81,6 +88,9 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
         return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
     view = repo.dataset(path, revision)
     header = view.header
+    if request.drop_geometry:
+        plain_ones = [each.name for each in view.schema.fields if each.geometry is None]
+        columns = [name for name in plain_ones if columns is None or name in columns]
     if columns is not None:
         unknown = [name for name in columns if name not in view.schema.by_name]
         if unknown:
@@ -98,7 +108,13 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
         written = write_iceberg_3(file, header, batches(), overwrite=overwrite)
     else:
         write = partial(
-            write_file, file, format=_format(format), overwrite=overwrite, crs=crs, parquet=parquet
+            write_file,
+            file,
+            format=_format(format),
+            overwrite=overwrite,
+            crs=crs,
+            parquet=parquet,
+            gdal=request.gdal,
         )
         written = _write_outgrown(write, header, batches)
     return ExportResult(str(file), written.rows, written.notes)

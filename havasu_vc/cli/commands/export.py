@@ -11,12 +11,62 @@ from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, json_option
+from havasu_vc.cli.options import Command, engine_option, gathered, json_option
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
+from havasu_vc.exchange.gdal_form import GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.records import dataclass
 
 __all__ = ["command"]
+
+_DRIVERS = {
+    "esri shapefile": "shapefile",
+    "flatgeobuf": "flatgeobuf",
+    "geojson": "geojson",
+    "geojsonseq": "geojsonseq",
+    "gpkg": "gpkg",
+    "csv": "csv",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """The options that are GDAL's."""
+
+    layer: str | None
+    layer_options: tuple[str, ...]
+    dataset_options: tuple[str, ...]
+    geometry_type: str | None
+    drop_null: bool
+    drop_empty: bool
+
+    def form(self) -> GdalForm | None:
+        """Return what is asked of GDAL, None where nothing is."""
+        form = GdalForm(
+            self.layer,
+            dict(_option(each) for each in self.layer_options),
+            dict(_option(each) for each in self.dataset_options),
+            self.geometry_type,
+            self.drop_null,
+            self.drop_empty,
+        )
+        return None if form == GdalForm() else form
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"{text!r} is no option of GDAL's: they are NAME=VALUE")
+    return name, value
+
+
+def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
+    """Read `DRIVER:FILE`, in which Kart names formats as GDAL does."""
+    name, colon, rest = str(file).partition(":")
+    if chosen is None and colon and rest and (known := _DRIVERS.get(name.lower())) is not None:
+        return known, Path(rest)
+    return chosen, file
 
 
 @click.command("export", cls=Command)
@@ -65,11 +115,46 @@ __all__ = ["command"]
     type=click.Choice(VERSIONS),
     help="The version of GeoParquet; by default the newest.",
 )
+@click.option("--layer", metavar="NAME", help="The name of the layer.  [default: the file's]")
+@click.option(
+    "-lco",
+    "--layer-creation-option",
+    "layer_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of GDAL's driver for the layer, as in ogr2ogr; may be repeated.",
+)
+@click.option(
+    "-dsco",
+    "--dataset-creation-option",
+    "dataset_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of GDAL's driver for the file, as in ogr2ogr; may be repeated.",
+)
+@click.option(
+    "--override-geometry-type",
+    "geometry_type",
+    metavar="TYPE",
+    help="Declare the layer with this type, as 'MULTIPOLYGON Z'.",
+)
+@click.option(
+    "--drop-null-geometry-features", "drop_null", is_flag=True, help="No rows without geometry."
+)
+@click.option(
+    "--drop-empty-geometry-features",
+    "drop_empty",
+    is_flag=True,
+    help="No rows without geometry, and none whose geometry is empty.",
+)
+@click.option("--drop-geometry", is_flag=True, help="Write no geometries.")
 @engine_option
 @json_option
 @click.pass_obj
+@gathered(_Layer)
 def command(
     invocation: Invocation,
+    /,
     dataset: str,
     file: Path,
     ref: str | None,
@@ -84,6 +169,8 @@ def command(
     covering: bool | None,
     geometry_encoding: str | None,
     geoparquet_version: str | None,
+    drop_geometry: bool,
+    options: _Layer,
 ) -> None:
     r"""Write the rows of DATASET at a revision to FILE.
 
@@ -101,7 +188,8 @@ def command(
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
     path, revision = parse_dataset_at(dataset, ref)
-    chosen = None if file_format is None else file_format.lower()
+    chosen, file = _driver(file, None if file_format is None else file_format.lower())
+    gdal = options.form()
     if chosen is None and file.suffix.lower() in (".tif", ".tiff"):
         chosen = "geotiff"
     if chosen != "geotiff" and (keys or tiles_apart):
@@ -117,13 +205,17 @@ def command(
             "--columns": columns,
             "--plain": plain,
             "--covering or --geoparquet-version": parquet,
+            "an option for GDAL": gdal,
+            "--drop-geometry": drop_geometry,
         }
         _check_changes(chosen, [option for option, given in others.items() if given])
         if "@" in dataset and revision != "HEAD":
             raise click.UsageError("--changes names the revisions; leave @REV out")
     elif chosen == "geotiff":
-        if crs is not None or plain:
-            raise click.UsageError("rasters are written as they are, without --crs and --plain")
+        if crs is not None or plain or gdal is not None or drop_geometry:
+            raise click.UsageError(
+                "rasters are written as they are, without --crs, --plain or options for GDAL"
+            )
         if len(names) > 1:
             raise click.UsageError("--columns names one raster column")
     repo = invocation.open_repo()
@@ -152,6 +244,8 @@ def command(
             columns=names or None,
             plain=plain,
             parquet=parquet,
+            gdal=gdal,
+            drop_geometry=drop_geometry,
         )
         what = "row"
     invocation.result("havasu.export/v1", copy_object(result))
