@@ -35,6 +35,7 @@ SCRIPTS = (
     "layers",
     "pointing",
     "map",
+    "marks",
     "filters",
     "table",
     "pictures",

@@ -37,8 +37,8 @@ function copying(text, words) {
 }
 
 export class Detail {
-  constructor(changes, { undo, go, close, step }) {
-    Object.assign(this, { changes, undo, go, close, step });
+  constructor(changes, { marks, undo, go, close, step }) {
+    Object.assign(this, { changes, marks, undo, go, close, step });
     this.box = find("detail");
   }
 
@@ -66,6 +66,7 @@ export class Detail {
         this.moved(dataset, at),
         flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
       this.cells(dataset, at, kind),
+      this.marks(row),
       this.undo ? undoing(this.undo, dataset.path, changes.label(row)) : null);
     this.box.scrollTop = 0;
     // A button that was made anew keeps the focus.

@@ -9,6 +9,7 @@ import { mark, ROLES } from "./drawing.js";
 import { element, find, replace, value } from "./elements.js";
 import { Filters } from "./filters.js";
 import { ChangeMap, MODES } from "./map.js";
+import { Marks } from "./marks.js";
 import { showSummary, sumOf } from "./summary.js";
 import { changeRow, Table } from "./table.js";
 import { number, plain, plural } from "./text.js";
@@ -29,8 +30,9 @@ if (manifest.summary) showSummary(manifest, changes, { filter: explore, open: op
 const world = new World(JSON.parse(parts.string(manifest.world)));
 const conflictMaps = manifest.summary ? showConflicts(manifest.review.conflicts, world, palette) : [];
 const map = new ChangeMap(changes, world, palette, { select });
-const table = new Table(changes, { select, open: (row) => { map.fit(row); find("detail").querySelector("h2")?.focus(); } });
-const detail = new Detail(changes, { undo: manifest.summary ? manifest.review : null, go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
+const marks = new Marks(changes, manifest.review);
+const table = new Table(changes, { select, dress: (line, row) => marks.dress(line, row), open: (row) => { map.fit(row); find("detail").querySelector("h2")?.focus(); } });
+const detail = new Detail(changes, { marks: (row) => marks.buttons(row, (mark) => turnMark(row, mark)), undo: manifest.summary ? manifest.review : null, go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
 const filters = new Filters(changes, narrow);
 let chosen = -1;
 
@@ -135,6 +137,13 @@ function select(row) {
   }
 }
 
+function turnMark(row, mark) {
+  if (row < 0) return;
+  marks.turn(row, mark);
+  table.redress();
+  detail.show(row);
+}
+
 function explore(part) {
   filters.set({ ...Filters.nothing(), order: filters.state.order, ...part });
   find("explorer").scrollIntoView();
@@ -197,6 +206,7 @@ function listen() {
     }
     const acts = {
       "/": () => find("text").focus(), j: () => table.step(1), k: () => table.step(-1),
+      v: () => turnMark(chosen, "seen"), d: () => turnMark(chosen, "doubt"),
       z: () => chosen >= 0 && map.fit(chosen), f: () => map.fit(), t: turn,
       "?": () => find("help").showModal(), Escape: () => select(-1),
       1: () => filters.toggle(0), 2: () => filters.toggle(1), 3: () => filters.toggle(2),

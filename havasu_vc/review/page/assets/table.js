@@ -11,8 +11,8 @@ const SPARE = 6;
 const SHOWN = 3;
 
 export class Table {
-  constructor(changes, { select, open }) {
-    Object.assign(this, { changes, select, open });
+  constructor(changes, { select, open, dress }) {
+    Object.assign(this, { changes, select, open, dress });
     this.scroller = find("table");
     this.body = find("table-body");
     this.rows = new Uint32Array(0);
@@ -41,6 +41,10 @@ export class Table {
   forget() {
     for (const made of this.made.values()) made.remove();
     this.made.clear();
+  }
+
+  redress() {
+    for (const [index, made] of this.made) this.dress(made, this.rows[index]);
   }
 
   request() {
@@ -82,6 +86,7 @@ export class Table {
     const row = this.rows[index];
     const made = changeRow(this.changes, row, index);
     made.style.transform = `translateY(${index * HEIGHT}px)`;
+    this.dress(made, row);
     made.setAttribute("aria-selected", row === this.selected);
     return made;
   }
