@@ -18,7 +18,7 @@ export class Marks {
     this.words = element("span", { class: "dim", role: "status" });
     this.button = element("button", { type: "button", class: "linklike", hidden: true, onclick: () => this.hand() }, "Comment on rows in doubt");
     const bar = element("div", { class: "marks" }, this.words, this.button, this.text);
-    find("shown").parentElement.after(bar);
+    find("shown").parentElement.append(bar);
     this.tell();
   }
 
