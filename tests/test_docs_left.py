@@ -27,7 +27,7 @@ LEFT: dict[tuple[str, str], int] = {
     ("docs/guides/follow-a-branch.md", "a stream goes on until it is stopped"): 1,
     ("docs/guides/geoparquet.md", "there is no such bucket"): 1,
     ("docs/guides/kart.md", "names a folder of this machine"): 1,
-    ("docs/guides/kart.md", "needs a repository that Kart made"): 1,
+    ("docs/guides/kart.md", "needs a repository that Kart made"): 2,
     ("docs/guides/postgis.md", "needs a server"): 1,
     ("docs/guides/query-with-spark.md", "it needs a dataset with geometries"): 1,
     ("docs/guides/query-with-spark.md", "pyspark may not be on the path"): 1,
