@@ -208,6 +208,9 @@ def _matched(type_: Type, came: Type) -> Type | None:
         case Map(key, value), Map(other_key, other):
             part = _matched_part(value, other)
             return None if part is None or key.type != other_key.type else Map(key, part)
+        case Primitive.DOUBLE, Primitive.INT | Primitive.LONG:
+            # A file of text whose numbers happen to be whole; each is cast, or refused by name.
+            return type_
         case _:
             return type_ if widens(came, type_) else came if widens(type_, came) else None
 

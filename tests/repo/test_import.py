@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
+from havasu_vc.errors import InvalidArgumentError, SchemaViolationError, UnsupportedTypeError
 from havasu_vc.exchange.source import SourceOptions
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write, write_layers
 from tests.support.sound import CheckedRepo, frozen, refuses
@@ -132,3 +132,17 @@ def test_the_same_import_gives_the_same_tree_but_for_the_table_id(
     repo.import_(file, "one", options=BY_ID)
     repo.import_(file, "two", options=BY_ID)
     assert repo.dataset("one").entries.keys() == repo.dataset("two").entries.keys()
+
+
+def test_whole_numbers_come_into_a_column_of_doubles(repo: CheckedRepo, tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("id,height\n1,1.5\n2,2\n")
+    repo.import_(file, options=SourceOptions(primary_key=("id",)))
+    file.write_text("id,height\n1,3\n2,2\n3,\n")
+    result = repo.import_(file, "t", replace=True)
+
+    assert (result.datasets["t"].inserts, result.datasets["t"].updates) == (1, 1)
+    assert {row["id"]: row["height"] for row in rows(repo, "t")} == {1: 3.0, 2: 2.0, 3: None}
+    file.write_text(f"id,height\n1,{2**53 + 1}\n")
+    with refuses(repo.repo, UnsupportedTypeError):
+        repo.repo.import_(file, "t", replace=True)
