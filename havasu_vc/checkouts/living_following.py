@@ -139,6 +139,8 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     Where edits are, it stays as it is as a whole, and that is told: they are then edits of
     the commit that it was of, which a commit brings onto HEAD.
     """
+    if repo.git.kart_merge is not None:
+        return ()  # the file has the rows of that merge, which waits
     file, goal = held.file, goal_of(repo)
     settled = held.committed or held.dropped or held.discard
     if file.tree == goal.tree and not settled:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.checkouts.catching_up import following, require_no_merge
 from havasu_vc.checkouts.keeping_bases import left_behind
 from havasu_vc.checkouts.workspace import Workspace
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.errors import CorruptionError, NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
 from havasu_vc.store.index import switch_worktree
@@ -43,7 +43,36 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
     from havasu_vc.merging import continue_merge
 
     with following(repo):
+        if repo.git.kart_merge is not None:
+            return _continue_kart(repo, message)
         return continue_merge(repo, message=message)
+
+
+def _continue_kart(repo: OpenRepo, message: str | None) -> MergeResult:
+    """Conclude a merge in which Kart stopped, as Kart would."""
+    from havasu_vc.checkouts.living_kart_merge import leave_kart_merge
+    from havasu_vc.merging import conclude_kart_merge, read_kart_merge, tree_of_kart_merge
+
+    merge = read_kart_merge(repo.git)
+    tree = tree_of_kart_merge(repo.git, merge)
+    living = Workspace(repo).living
+    if living is not None:
+        leave_kart_merge(repo, living, merge, tree)
+    return conclude_kart_merge(repo, merge, tree, message=message)
+
+
+def _abort_kart(repo: OpenRepo) -> None:
+    from havasu_vc.checkouts.living_kart_merge import leave_kart_merge
+    from havasu_vc.merging import KartMerge, drop_kart_merge, read_kart_merge
+
+    living = Workspace(repo).living
+    if living is not None:
+        try:
+            merge = read_kart_merge(repo.git)
+        except CorruptionError:
+            merge = KartMerge("", "", (), {}, {})  # then every edit is somebody's
+        leave_kart_merge(repo, living, merge, None)
+    drop_kart_merge(repo.git)
 
 
 def abort_merge(repo: OpenRepo) -> None:
@@ -54,6 +83,9 @@ def abort_merge(repo: OpenRepo) -> None:
     from havasu_vc.merging import abort_merge
 
     with following(repo):
+        if repo.git.kart_merge is not None:
+            _abort_kart(repo)
+            return
         living = Workspace(repo).living
         if living is not None:
             living.require_abort()

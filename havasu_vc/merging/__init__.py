@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from havasu_vc.merging.bases import base_tree as base_tree
     from havasu_vc.merging.foreseeing import foreseen as foreseen
     from havasu_vc.merging.foreseeing import git_merges as git_merges
+    from havasu_vc.merging.kart_merges import KartMerge as KartMerge
+    from havasu_vc.merging.kart_merges import conclude_kart_merge as conclude_kart_merge
+    from havasu_vc.merging.kart_merges import drop_kart_merge as drop_kart_merge
+    from havasu_vc.merging.kart_merges import read_kart_merge as read_kart_merge
+    from havasu_vc.merging.kart_merges import tree_of_kart_merge as tree_of_kart_merge
     from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
@@ -44,6 +49,13 @@ __getattr__ = loads(
         "answers": ["Resolution"],
         "bases": ["base_tree"],
         "foreseeing": ["foreseen", "git_merges"],
+        "kart_merges": [
+            "KartMerge",
+            "conclude_kart_merge",
+            "drop_kart_merge",
+            "read_kart_merge",
+            "tree_of_kart_merge",
+        ],
         "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "picking": ["cherry_pick", "revert"],
         "resetting": ["reset"],

@@ -76,10 +76,13 @@ def drop_state(git: GitRepository) -> None:
 
 
 def require_no_merge_of_kart(git: GitRepository) -> None:
-    """Raise while a merge of Kart's is half done: HEAD must not move, and only Kart ends it."""
+    """Raise while a merge of Kart's is half done: HEAD must not move before it ends."""
     branch = git.kart_merge
     if branch is not None:
         raise StateError(
             f"a merge of Kart's, of {branch}, is half done",
-            hints=("`kart merge --continue` concludes it, `kart merge --abort` drops it",),
+            hints=(
+                "once `kart resolve` settled it, `kart merge --continue` concludes it, or "
+                "`havasu-vc merge --continue`; `--abort` of either drops it",
+            ),
         )

@@ -341,8 +341,6 @@ def half_done(repo: Repo) -> None:
     "arguments",
     [
         ("merge", "side"),
-        ("merge", "--continue"),
-        ("merge", "--abort"),
         ("conflicts",),
         ("resolve", "--all", "--with=ours"),
         ("switch", "side"),

@@ -58,7 +58,7 @@ from havasu_vc.formats.kart.columns import (
     schema_of_columns,
 )
 from havasu_vc.formats.kart.features import values_of
-from havasu_vc.formats.kart.paths import PathStructure, parse_path_structure
+from havasu_vc.formats.kart.paths import PathStructure, parse_keys, parse_path_structure
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader
@@ -310,6 +310,18 @@ class KartDataset(StoredDataset):
             [names[index] for index in there],
             Blobs.of(self.objects, [identity for identity in found if identity is not None]),
         )
+
+    def keys_named(self, names: Sequence[bytes]) -> pa.RecordBatch:
+        """Return the keys that features of these names have."""
+        ids = self.schema.identifier_ids
+        values = parse_keys(names) if names else [[] for _ in ids]
+        found = dict(zip(ids, values, strict=True))
+        schema = arrow_schema(self.schema.select(self.key.names))
+        columns = [
+            pa.array(found[field.id], type_)
+            for field, type_ in zip(self.key.fields, schema.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""

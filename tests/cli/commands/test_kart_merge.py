@@ -1,0 +1,189 @@
+"""`havasu-vc merge --continue` and `--abort` of a merge in which Kart stopped.
+
+Kart's files are made here as Kart makes them; with Kart itself, `tests/compat` does the same.
+"""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pygit2
+import pytest
+
+from havasu_vc import Repo
+from tests.cli.commands.test_workingcopy import editor
+from tests.cli.conftest import invoke, succeed
+
+Rows = list[tuple[object, ...]]
+FILES = ("MERGE_HEAD", "MERGE_BRANCH", "MERGE_MSG", "MERGED_INDEX", "MERGED_TREE")
+FEATURE = "points/.table-dataset/feature/A/A/A/A/"
+FIRST, SECOND = FEATURE + "kQE=", FEATURE + "kQI="
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of Kart's in which two branches changed the rows 1 and 2 differently."""
+    folder = tmp_path_factory.mktemp("kart")
+    source, repo = folder / "points.csv", folder / "repo"
+    source.write_text("id,name\n1,a\n2,b\n3,c\n4,d\n")
+    succeed(invoke(["init", repo, "--kart"]))
+    run(repo, "import", source, "--primary-key", "id")
+    run(repo, "create-workingcopy", "repo.gpkg")
+    run(repo, "switch", "-c", "side")
+    edit(repo, "UPDATE points SET name = 'side' WHERE id < 3")
+    edit(repo, "UPDATE points SET name = 'dd' WHERE id = 4")
+    run(repo, "commit", "-m", "Side")
+    run(repo, "switch", "main")
+    edit(repo, "UPDATE points SET name = 'main' WHERE id < 3")
+    run(repo, "commit", "-m", "Main")
+    return folder
+
+
+def run(repo: Path, *words: str | Path, code: int = 0) -> str:
+    result = invoke(["-C", repo, *words])
+    assert result.exit_code == code, (words, result.output)
+    return result.output
+
+
+def edit(repo: Path, statement: str) -> None:
+    with editor(repo / "repo.gpkg") as database:
+        database.execute(statement)
+
+
+def rows(repo: Path) -> Rows:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        return database.execute("SELECT id, name FROM points ORDER BY id").fetchall()
+
+
+class Stopped:
+    """A merge of `side` into `main` as Kart leaves it, and resolves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.repo = folder / "repo"
+        self.place = self.repo / ".kart"
+        # The extension that says that it is Kart's is in libgit2's way.
+        plain = folder / "plain"
+        git = self.git = pygit2.init_repository(str(plain), bare=True)
+        git.odb.add_disk_alternate(str(self.place / "objects"))
+        ours, theirs = (self.commit(name) for name in ("main", "side"))
+        base = self.commit("main^")
+        merged = git.merge_trees(base.tree, ours.tree, theirs.tree)
+        (self.place / "MERGE_HEAD").write_text(str(theirs.id))
+        (self.place / "MERGE_BRANCH").write_text("side")
+        (self.place / "MERGE_MSG").write_text('Merge branch "side" into main')
+        self.index = pygit2.Index(str(self.place / "MERGED_INDEX"))
+        self.index.clear()
+        shown = pygit2.Index()
+        sides = {"ancestor": base.tree, "ours": ours.tree, "theirs": theirs.tree}
+        for entry in merged:
+            self.index.add(entry)
+            shown.add(entry)
+        for number, path in enumerate((FIRST, SECOND)):
+            for side, tree in sides.items():
+                self.put(f".conflicts/{number}/{side}/{path}", tree[path].id)
+            shown.add(pygit2.IndexEntry(path, ours.tree[path].id, pygit2.GIT_FILEMODE_BLOB))
+        self.index.write()
+        self.sides = sides
+        tree = shown.write_tree(git)
+        for file in (plain / "objects").glob("??/*"):
+            there = self.place / "objects" / file.parent.name / file.name
+            there.parent.mkdir(exist_ok=True)
+            shutil.copy(file, there)
+        (self.place / "MERGED_TREE").write_text(str(tree))
+        with editor(self.repo / "repo.gpkg") as database:
+            database.execute("UPDATE points SET name = 'dd' WHERE id = 4")
+            database.execute("UPDATE gpkg_kart_state SET value = ? WHERE key = 'tree'", [str(tree)])
+            database.execute("DELETE FROM gpkg_kart_track")
+
+    def commit(self, name: str) -> pygit2.Commit:
+        found = self.git[self.git_says("rev-parse", name)]
+        assert isinstance(found, pygit2.Commit)
+        return found
+
+    def git_says(self, *words: str) -> str:
+        return Repo.open(self.repo).git.git(*words).text
+
+    def put(self, path: str, blob: pygit2.Oid) -> None:
+        self.index.add(pygit2.IndexEntry(path, blob, pygit2.GIT_FILEMODE_BLOB))
+
+    def resolve(self) -> None:
+        """Take theirs of the first row, and delete the second."""
+        for number in (0, 1):
+            self.put(f".resolves/{number}/resolved", pygit2.Oid(hex="0" * 40))
+        self.put(f".resolves/0/0/{FIRST}", self.sides["theirs"][FIRST].id)
+        self.index.write()
+        edit(self.repo, "UPDATE points SET name = 'side' WHERE id = 1")
+        edit(self.repo, "DELETE FROM points WHERE id = 2")
+
+    @property
+    def waits(self) -> bool:
+        there = [(self.place / name).exists() for name in FILES]
+        assert all(there) or not any(there)
+        return all(there)
+
+
+@pytest.fixture
+def stopped(made: Path, tmp_path: Path) -> Stopped:
+    shutil.copytree(made / "repo", tmp_path / "repo")
+    return Stopped(tmp_path)
+
+
+def test_it_is_concluded_once_it_is_resolved(stopped: Stopped) -> None:
+    repo = stopped.repo
+    before = rows(repo)
+    before_heads = [str(stopped.commit(name).id) for name in ("main", "side")]
+    assert "2 conflicts are not resolved yet" in run(repo, "merge", "--continue", code=21)
+    assert stopped.waits
+    assert rows(repo) == before == [(1, "main"), (2, "main"), (3, "c"), (4, "dd")]
+    stopped.resolve()
+    run(repo, "merge", "--continue")
+    assert not stopped.waits
+    heads = stopped.git_says("log", "-1", "--format=%P %s").split(" ", 2)
+    assert heads == [*before_heads, 'Merge branch "side" into main']
+    assert rows(repo) == [(1, "side"), (3, "c"), (4, "dd")]
+    assert "working copy clean" in run(repo, "status")
+    run(repo, "fsck", "--full")
+    counted = run(repo, "diff", "HEAD^...HEAD", "-o", "feature-count")
+    assert "3 features changed" in counted
+
+
+def test_it_is_given_up(stopped: Stopped) -> None:
+    stopped.resolve()
+    run(stopped.repo, "merge", "--abort")
+    assert not stopped.waits
+    assert rows(stopped.repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
+    assert "working copy clean" in run(stopped.repo, "status")
+
+
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_an_edit_that_is_not_of_it_is_named(how: str, stopped: Stopped) -> None:
+    stopped.resolve()
+    edit(stopped.repo, "UPDATE points SET name = 'mine' WHERE id = 3")
+    assert "points:feature:3 was edited" in run(stopped.repo, "merge", how, code=29)
+    assert stopped.waits
+    assert (3, "mine") in rows(stopped.repo)
+
+
+def test_a_row_that_was_resolved_otherwise_is_named(stopped: Stopped) -> None:
+    stopped.resolve()
+    edit(stopped.repo, "UPDATE points SET name = 'mine' WHERE id = 1")
+    assert "points:feature:1 was edited" in run(stopped.repo, "merge", "--continue", code=29)
+    assert stopped.waits
+
+
+def test_what_is_refused_meanwhile_leaves_the_file(stopped: Stopped) -> None:
+    before = rows(stopped.repo)
+    run(stopped.repo, "merge", "side", code=20)
+    run(stopped.repo, "switch", "side", code=20)
+    assert rows(stopped.repo) == before
+    assert stopped.waits
+
+
+def test_one_whose_files_are_damaged_is_only_given_up(stopped: Stopped) -> None:
+    (stopped.place / "MERGED_INDEX").write_bytes(b"no index")
+    said = run(stopped.repo, "merge", "--continue", code=11)
+    assert "its files are damaged" in said
+    run(stopped.repo, "merge", "--abort")
+    assert not stopped.waits
+    assert rows(stopped.repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
