@@ -133,7 +133,8 @@ class HistoryPage(QWidget):
         self._session.read(arguments, got, label=tr("Reading history"), otherwise=failed)
 
     def _add(self, commit: Commit) -> None:
-        refs = [each.replace("HEAD -> ", "") for each in commit.refs]
+        named = [each for each in commit.refs if not each.endswith("/HEAD")]
+        refs = [each.replace("HEAD -> ", "") for each in named]
         shown = f"[{', '.join(refs)}] " if refs else ""
         rows = [each for path, each in commit.counts.items() if not self.path or path == self.path]
         total = Counts(
