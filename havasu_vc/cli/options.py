@@ -67,6 +67,7 @@ class _Place(click.ParamType[Any]):
 
 PLACE = _Place()
 _AFTER = "havasu_vc.after-dashes"
+_FORMS = tuple([form] for form in PROGRESS)
 _STYLE = "havasu_vc.json-style"
 
 JSON_STYLES = ("pretty", "compact", "extracompact")
@@ -153,6 +154,14 @@ class Command(click.Command):
         self.help = self.help and self.help.replace(r"\b", "\b")
         taken = {option for parameter in self.params for option in parameter.opts}
         self.params += [each for each in _common_parameters() if each.opts[0] not in taken]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read a bare `--progress`, as git and Kart have it, as `--progress auto`."""
+        end = args.index("--") if "--" in args else len(args)
+        for place, arg in enumerate(args[:end]):
+            if arg == "--progress" and args[place + 1 : place + 2] not in _FORMS:
+                args = [*args[:place], "--progress=auto", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
 
 
 class RevisionCommand(Command):

@@ -296,6 +296,13 @@ def test_progress_is_lines_of_json(repo: Path, tmp_path: Path) -> None:
     assert "progress" not in succeed(invoke(["-C", repo, "-q", *steps, "--overwrite"])).stderr
 
 
+@pytest.mark.parametrize("rest", [["--progress"], ["--progress", "main"], ["main", "--progress"]])
+def test_bare_progress_is_taken_as_git_has_it(repo: Path, rest: list[str]) -> None:
+    plain = succeed(invoke(["-C", repo, "log", "--oneline", "main"])).stdout
+    assert plain
+    assert succeed(invoke(["-C", repo, "log", "--oneline", *rest])).stdout == plain
+
+
 def test_lines_of_progress_are_few(capsys: pytest.CaptureFixture[str]) -> None:
     progress = JsonProgress(pace=3600)
     progress.start(1000, "Moving", in_bytes=True)
