@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pygit2
 import pytest
+from pygit2.enums import FileMode
 
 from havasu_vc import Repo
 from tests.cli.commands.test_workingcopy import editor
@@ -82,30 +83,28 @@ class Stopped:
         for number, path in enumerate((FIRST, SECOND)):
             for side, tree in sides.items():
                 self.put(f".conflicts/{number}/{side}/{path}", tree[path].id)
-            shown.add(pygit2.IndexEntry(path, ours.tree[path].id, pygit2.GIT_FILEMODE_BLOB))
+            shown.add(pygit2.IndexEntry(path, ours.tree[path].id, FileMode.BLOB))
         self.index.write()
         self.sides = sides
-        tree = shown.write_tree(git)
+        root = shown.write_tree(git)
         for file in (plain / "objects").glob("??/*"):
             there = self.place / "objects" / file.parent.name / file.name
             there.parent.mkdir(exist_ok=True)
             shutil.copy(file, there)
-        (self.place / "MERGED_TREE").write_text(str(tree))
+        (self.place / "MERGED_TREE").write_text(str(root))
         with editor(self.repo / "repo.gpkg") as database:
             database.execute("UPDATE points SET name = 'dd' WHERE id = 4")
-            database.execute("UPDATE gpkg_kart_state SET value = ? WHERE key = 'tree'", [str(tree)])
+            database.execute("UPDATE gpkg_kart_state SET value = ? WHERE key = 'tree'", [str(root)])
             database.execute("DELETE FROM gpkg_kart_track")
 
     def commit(self, name: str) -> pygit2.Commit:
-        found = self.git[self.git_says("rev-parse", name)]
-        assert isinstance(found, pygit2.Commit)
-        return found
+        return self.git[self.git_says("rev-parse", name)].peel(pygit2.Commit)
 
     def git_says(self, *words: str) -> str:
         return Repo.open(self.repo).git.git(*words).text
 
     def put(self, path: str, blob: pygit2.Oid) -> None:
-        self.index.add(pygit2.IndexEntry(path, blob, pygit2.GIT_FILEMODE_BLOB))
+        self.index.add(pygit2.IndexEntry(path, blob, FileMode.BLOB))
 
     def resolve(self) -> None:
         """Take theirs of the first row, and delete the second."""
@@ -116,7 +115,6 @@ class Stopped:
         edit(self.repo, "UPDATE points SET name = 'side' WHERE id = 1")
         edit(self.repo, "DELETE FROM points WHERE id = 2")
 
-    @property
     def waits(self) -> bool:
         there = [(self.place / name).exists() for name in FILES]
         assert all(there) or not any(there)
@@ -134,11 +132,11 @@ def test_it_is_concluded_once_it_is_resolved(stopped: Stopped) -> None:
     before = rows(repo)
     before_heads = [str(stopped.commit(name).id) for name in ("main", "side")]
     assert "2 conflicts are not resolved yet" in run(repo, "merge", "--continue", code=21)
-    assert stopped.waits
+    assert stopped.waits()
     assert rows(repo) == before == [(1, "main"), (2, "main"), (3, "c"), (4, "dd")]
     stopped.resolve()
     run(repo, "merge", "--continue")
-    assert not stopped.waits
+    assert not stopped.waits()
     heads = stopped.git_says("log", "-1", "--format=%P %s").split(" ", 2)
     assert heads == [*before_heads, 'Merge branch "side" into main']
     assert rows(repo) == [(1, "side"), (3, "c"), (4, "dd")]
@@ -151,7 +149,7 @@ def test_it_is_concluded_once_it_is_resolved(stopped: Stopped) -> None:
 def test_it_is_given_up(stopped: Stopped) -> None:
     stopped.resolve()
     run(stopped.repo, "merge", "--abort")
-    assert not stopped.waits
+    assert not stopped.waits()
     assert rows(stopped.repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
     assert "working copy clean" in run(stopped.repo, "status")
 
@@ -161,7 +159,7 @@ def test_an_edit_that_is_not_of_it_is_named(how: str, stopped: Stopped) -> None:
     stopped.resolve()
     edit(stopped.repo, "UPDATE points SET name = 'mine' WHERE id = 3")
     assert "points:feature:3 was edited" in run(stopped.repo, "merge", how, code=29)
-    assert stopped.waits
+    assert stopped.waits()
     assert (3, "mine") in rows(stopped.repo)
 
 
@@ -169,7 +167,7 @@ def test_a_row_that_was_resolved_otherwise_is_named(stopped: Stopped) -> None:
     stopped.resolve()
     edit(stopped.repo, "UPDATE points SET name = 'mine' WHERE id = 1")
     assert "points:feature:1 was edited" in run(stopped.repo, "merge", "--continue", code=29)
-    assert stopped.waits
+    assert stopped.waits()
 
 
 def test_what_is_refused_meanwhile_leaves_the_file(stopped: Stopped) -> None:
@@ -177,7 +175,7 @@ def test_what_is_refused_meanwhile_leaves_the_file(stopped: Stopped) -> None:
     run(stopped.repo, "merge", "side", code=20)
     run(stopped.repo, "switch", "side", code=20)
     assert rows(stopped.repo) == before
-    assert stopped.waits
+    assert stopped.waits()
 
 
 def test_one_whose_files_are_damaged_is_only_given_up(stopped: Stopped) -> None:
@@ -185,5 +183,5 @@ def test_one_whose_files_are_damaged_is_only_given_up(stopped: Stopped) -> None:
     said = run(stopped.repo, "merge", "--continue", code=11)
     assert "its files are damaged" in said
     run(stopped.repo, "merge", "--abort")
-    assert not stopped.waits
+    assert not stopped.waits()
     assert rows(stopped.repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
