@@ -57,8 +57,9 @@ def status(repo: OpenRepo) -> RepoStatus:
     if stopped is not None:
         state = "merge of Kart's"
         problems.append(
-            f"a merge of Kart's, of {stopped}, is half done; `kart merge --continue` concludes "
-            "it, `kart merge --abort` drops it"
+            f"a merge of Kart's, of {stopped}, is half done; once `kart resolve` settled it, "
+            "`kart merge --continue` concludes it, or `havasu-vc merge --continue`; `--abort` of "
+            "either drops it"
         )
     waiting = None
     if merge_waits(repo.git):

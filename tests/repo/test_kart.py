@@ -384,7 +384,7 @@ def test_the_status_tells_of_a_merge_of_kart(
     said = capsys.readouterr().out
     assert "`kart merge --continue` concludes it" in said
     assert "git status" not in said
-    assert "havasu-vc merge" not in said
+    assert "or `havasu-vc merge --continue`; `--abort` of either drops it" in said
 
 
 def test_datasets_of_other_kinds_are_noted_and_left_alone(
