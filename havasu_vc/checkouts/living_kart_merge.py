@@ -56,7 +56,8 @@ def _foreign(
     if edits.is_dropped or edits.schema != base.schema or not base.key:
         return path
     keys = edits.row_keys
-    others = pc.filter(keys, pc.is_null(partners(keys, merge.keys(base))))
+    decided = merge.keys(base)
+    others = keys if decided is None else pc.filter(keys, pc.is_null(partners(keys, decided)))
     # Where the columns are others, the table is made anew, of what was decided.
     if not (others.num_rows or given_up or new is None or new.schema != base.schema):
         there = new.rows_with_keys(keys)

@@ -359,8 +359,8 @@ class Dataset(Protocol):
         `keys` has the key columns in stored types. Rarely a row comes whose key only hashes alike.
         """
 
-    def keys_named(self, names: Sequence[bytes]) -> pa.RecordBatch:
-        """Return the keys of rows that files of these names hold, where each has its own."""
+    def keys_named(self, names: Sequence[bytes]) -> pa.RecordBatch | None:
+        """Return the keys of rows that files of these names hold; None where no row has its own."""
 
     def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
         """Return how many rows differ where those with some keys became `rows`, reading none.

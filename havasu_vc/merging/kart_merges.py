@@ -58,8 +58,11 @@ class KartMerge:
         """How many conflicts wait."""
         return len(self.conflicts.keys() - self.resolved.keys())
 
-    def keys(self, view: Dataset) -> pa.RecordBatch:
-        """Return the keys of a dataset's rows that are in conflict, or resolve one."""
+    def keys(self, view: Dataset) -> pa.RecordBatch | None:
+        """Return the keys of a dataset's rows that are in conflict, or resolve one.
+
+        None for a dataset of another kind than Kart's, in which it finds no conflicts.
+        """
         inside = f"{view.path}/{view.marker}/feature/"
         paths = {path for each in self.conflicts.values() for path in each}
         paths |= {path for each in self.resolved.values() for _, _, path in each}
