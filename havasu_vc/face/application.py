@@ -28,7 +28,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from havasu_vc.engine.protocol import Progress
-from havasu_vc.errors import HavasuError, InvalidArgumentError, NotFoundError
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    HavasuError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from havasu_vc.face.actions import ACTIONS
 from havasu_vc.face.conflicts import conflicts
 from havasu_vc.face.edits import edits, work
@@ -40,7 +45,7 @@ from havasu_vc.face.places import places
 from havasu_vc.face.queries import Query
 from havasu_vc.face.review import review
 from havasu_vc.face.rows import dataset, rows
-from havasu_vc.face.standing import StaleError, require_seen, standing
+from havasu_vc.face.standing import require_seen, standing
 from havasu_vc.library import Repo
 from havasu_vc.review import asset
 
@@ -112,7 +117,9 @@ class Face:
             return await self._checked(request)
         except Turned as error:
             return _told(error.status, error.message)
-        except (StaleError, CancelledError) as error:
+        except CancelledError as error:
+            return _told(409, str(error))
+        except ConcurrentChangeError as error:
             return _told(409, error.message, error.hints)
         except NotFoundError as error:
             return _told(404, error.message, error.hints)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.errors import InvalidArgumentError
 
 __all__ = ["JOB", "CancelledError", "Job", "Jobs"]
 
@@ -22,8 +22,8 @@ LONGEST = 64
 MOST = 200
 
 
-class CancelledError(StateError):
-    """Work that was told to end."""
+class CancelledError(Exception):
+    """Work was told to end: no error, so none of the tree's."""
 
 
 class Job:

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
 from havasu_vc.face.queries import Query
 from havasu_vc.library import Repo
 
-__all__ = ["StaleError", "digest_of", "require_seen", "standing"]
+__all__ = ["digest_of", "require_seen", "standing"]
 
 _WORDS = {
     "head": "HEAD has moved",
@@ -23,10 +23,6 @@ _WORDS = {
     "edits": "what is edited has changed",
     "stashes": "what is set aside has changed",
 }
-
-
-class StaleError(StateError):
-    """What an action builds on is not any more what its page has seen."""
 
 
 def standing(repo: Repo, _: Query) -> dict[str, str]:
@@ -44,7 +40,7 @@ def digest_of(parts: Iterable[object]) -> str:
 
 
 def require_seen(repo: Repo, seen: Any, edits: str | None) -> None:
-    """Raise `StaleError` where something is not as it was seen; `edits` is as edits are now."""
+    """Raise `ConcurrentChangeError` where something is not as it was seen; `edits` is as now."""
     if seen is None:
         return
     if not isinstance(seen, Mapping) or not all(isinstance(each, str) for each in seen.values()):
@@ -55,7 +51,7 @@ def require_seen(repo: Repo, seen: Any, edits: str | None) -> None:
         now = edits if name == "edits" else _stands(repo, name)
         if now is not None and now != text:
             detail = f": it is at {now} now" if name == "head" else ""
-            raise StaleError(
+            raise ConcurrentChangeError(
                 f"{_WORDS[name]} since the page was shown{detail}",
                 hints=("look again, then decide", "nothing was done"),
             )
