@@ -249,7 +249,7 @@ def test_the_page_is_up_to_date(golden: Golden) -> None:
 
 
 def test_upgrade(tmp_path: Path) -> None:
-    old = old_repository(tmp_path)
+    old = old_repository(tmp_path / "repo")
     document = json.loads(succeed(invoke(["-C", old.path, "upgrade", "-o", "json"])).stdout)
     jsonschema.validate(document, schema("havasu.upgrade/v1", closed=True))
     assert document["havasu.upgrade/v1"]["datasets"]
