@@ -14,6 +14,7 @@ import click
 import pytest
 
 from havasu_vc.cli.main import COMMANDS, NEEDLESS, OTHER_NAMES, PROGRAM, cli
+from havasu_vc.cli.reference import context_of
 from tests.test_docs import FENCE, PAGES, ROOT, blocks, name_of
 
 LEFT: dict[tuple[str, str], int] = {
@@ -85,10 +86,10 @@ def wrong(line: str) -> str | None:
         return None
     if OTHER_NAMES.get(name, name) not in COMMANDS:
         return f"there is no command {name}"
-    top = click.Context(cli, info_name=PROGRAM)
+    top = context_of(cli, PROGRAM)
     command = cli.get_command(top, name)
     assert command is not None
-    context = command.make_context(name, [], top, resilient_parsing=True)
+    context = context_of(command, name, top)
     words = words[1:]
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         if PLACEHOLDER.match(words[0]):
@@ -96,8 +97,8 @@ def wrong(line: str) -> str | None:
         below = command.get_command(context, words[0])
         if below is None:
             return f"{name} has no command {words[0]}"
+        context = context_of(below, words[0], context)
         command, words = below, words[1:]
-        context = command.make_context(below.name, [], context, resilient_parsing=True)
     taken = {each for parameter in command.params for each in parameter.opts}
     taken |= {each for parameter in command.params for each in parameter.secondary_opts}
     taken |= {each for parameter in cli.params for each in parameter.opts} | {"--help", "--"}

@@ -120,7 +120,7 @@ def array_literal(texts: pa.Array) -> str:
     r"""Return texts as PostgreSQL writes an array of them.
 
     >>> array_literal(pa.array(["a", 'b"', None]))
-    '{"a","b\\\\"",NULL}'
+    '{"a","b\\"",NULL}'
     """
     escaped = pc.replace_substring_regex(pc.cast(texts, pa.string()), r'(["\\])', r"\\\1")
     listed = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")

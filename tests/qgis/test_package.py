@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from havasu_vc import __version__
-from havasu_vc.cli.main import cli
+from havasu_vc.cli.main import PROGRAM, cli
+from havasu_vc.cli.reference import context_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "qgis" / "havasu_vc"
@@ -95,7 +95,7 @@ def lines(commands: Any) -> list[list[str]]:
 
 
 def test_the_command_takes_what_the_plugin_says(plugin: Plugin) -> None:
-    with click.Context(cli) as context:
+    with context_of(cli, PROGRAM) as context:
         for line in lines(plugin("commands")):
             name, *arguments = line
             command = cli.get_command(context, name)

@@ -76,7 +76,7 @@ def tell(run: Run) -> Tell:
 
 def everything(repo: Path) -> dict[str, bytes]:
     """Return all that is stored of a repository and in its work tree, but what only saves time."""
-    skipped = ("keys", "sound", "bitmaps", "logs")
+    skipped = ("keys", "sound", "bitmaps", "logs", "loose")
     return {
         str(file.relative_to(repo)): file.read_bytes()
         for file in sorted(repo.rglob("*"))
