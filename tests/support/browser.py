@@ -39,7 +39,7 @@ OPTIONS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def find_chromium() -> str | None:
