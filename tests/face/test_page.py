@@ -71,7 +71,7 @@ def test_a_persons_way(inside: tuple[Tab, Served], repo: Path) -> None:
     tab.key("Enter")
     tab.wait("document.querySelector('#table-body .row')")
     assert "points" in tab.text("main")
-    tab.run("history.back()")
+    tab.back()
     tab.wait("document.querySelectorAll('.commit').length === 3")
 
 

@@ -40,11 +40,22 @@ OPTIONS = (
     "--remote-debugging-pipe",
 )
 PATIENCE = 120.0
+BETWEEN_PAGES = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed.",
+    "Cannot find default execution context",
+    "Cannot find context with specified id",
+)
+"""What is answered where one page makes way for another."""
 
 
 def find_chromium() -> str | None:
     """Return the program, which CHROMIUM may name, or None."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class BetweenPages(RuntimeError):
+    """What was asked of a page that has just made way for another."""
 
 
 class Browser:
@@ -105,7 +116,9 @@ class Browser:
                 raise TimeoutError(f"{method} was not answered")
         answer = self._answers.pop(number)
         if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']}")
+            said = str(answer["error"].get("message", answer["error"]))
+            kind = BetweenPages if said in BETWEEN_PAGES else RuntimeError
+            raise kind(f"{method}: {answer['error']}")
         return answer["result"]
 
     def listen(self, seconds: float) -> None:
@@ -188,6 +201,12 @@ class Tab:
         self.call("Page.navigate", url=address)
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
+    def back(self) -> None:
+        """Go to the page before, as by the browser's own button; what it shows is to be waited for."""
+        history = self.call("Page.getNavigationHistory")
+        before = history["entries"][history["currentIndex"] - 1]
+        self.call("Page.navigateToHistoryEntry", entryId=before["id"])
+
     def run(self, code: str) -> Any:
         """Return the value of an expression, awaited."""
         found = self.call(
@@ -200,10 +219,17 @@ class Tab:
     def wait(self, condition: str) -> None:
         """Wait until an expression is true."""
         deadline = time.monotonic() + PATIENCE
-        while not self.run(f"!!({condition})"):
+        while not self._is(condition):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never: {condition}; {self.problems}")
             self._browser.listen(0.02)
+
+    def _is(self, condition: str) -> bool:
+        """Say whether an expression is true; nothing is while one page makes way for another."""
+        try:
+            return bool(self.run(f"!!({condition})"))
+        except BetweenPages:
+            return False
 
     def text(self, selector: str) -> str:
         """Return the text of the first element that fits."""
