@@ -32,6 +32,7 @@ from havasu_vc import repo as core
 from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.library import notebook
 from havasu_vc.library.methods import asks, uses
 from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
@@ -141,6 +142,9 @@ class Repo:
         self.opened.check_edits = _check_edits
         self.opened.check_moves = _check_moves
 
+    def _repr_html_(self) -> str:
+        return notebook.repo_html(self.opened)
+
     @property
     def git(self) -> GitRepository:
         """The git repository."""
@@ -215,12 +219,12 @@ class Repo:
     list_datasets = uses(lambda: looking.list_datasets)
     status = uses(lambda: looking.status)
     commit_info = uses(lambda: looking.commit_info)
-    log = asks(lambda: looking.LogRequest, lambda: looking.log)
+    log = asks(lambda: looking.LogRequest, lambda: notebook.log)
     describe_dataset = uses(lambda: looking.describe_dataset)
     count_rows = uses(lambda: looking.count_rows)
     choose_rows = uses(lambda: looking.choose_rows)
     seek = asks(lambda: looking.SeekRequest, lambda: looking.seek)
-    diff = uses(lambda: looking.diff)
+    diff = uses(lambda: notebook.diff)
     show = uses(lambda: looking.show)
     create_patch = uses(lambda: looking.create_patch)
     file_changes = uses(lambda: looking.file_changes)

@@ -37,7 +37,7 @@ from havasu_vc.model.names import (
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
-from havasu_vc.store.commits import Commit, Signature, format_commit, read_commit
+from havasu_vc.store.commits import Commit, Signature, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
 from havasu_vc.store.files import DataFileStore
@@ -47,6 +47,7 @@ from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
+from havasu_vc.store.signing import store_commit
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 from havasu_vc.store.trees import (
     Change,
@@ -260,11 +261,15 @@ class Transaction:
                 base = None if parent is None else read_commit(self._git.objects, parent).tree
                 tree = edit_tree(writer, base, edit_changes(edits))
                 parents = () if parent is None else (parent,)
-                document = format_commit(
-                    tree, parents, author=self._git.author, committer=committer, message=message
+                commit = store_commit(
+                    self._git,
+                    writer,
+                    tree,
+                    parents,
+                    author=self._git.author,
+                    committer=committer,
+                    message=message,
                 )
-                commit = writer.write("commit", document)
-                writer.flush()
             move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {_first_line(message)}")
         return commit
 
@@ -331,17 +336,15 @@ class Transaction:
             parents = plan.amended.parents
         with self._git.writer() as writer:
             tree = edit_tree(writer, base, changes)
-            commit = writer.write(
-                "commit",
-                format_commit(
-                    tree,
-                    parents,
-                    author=plan.author or committer,
-                    committer=committer,
-                    message=plan.message,
-                ),
+            commit = store_commit(
+                self._git,
+                writer,
+                tree,
+                parents,
+                author=plan.author or committer,
+                committer=committer,
+                message=plan.message,
             )
-            writer.flush()
             self._remember(writer, base, tree, plan)
         set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"

@@ -20,10 +20,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, LockedError, NoBranchError
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import TABLES
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.store.objects import ObjectId, read_object
 from havasu_vc.store.preparation import is_prepared, prepare
@@ -349,8 +350,8 @@ def sweep(repository: GitRepository, datasets: Iterable[str]) -> None:
     work_tree = repository.work_tree
     if work_tree is None or repository.is_kart:
         return
-    for path in datasets:
-        folder = work_tree / path / HAVASU_MARKER
+    for path, marker in product(datasets, TABLES):
+        folder = work_tree / path / marker
         if not folder.is_dir() or _through_link(work_tree, folder):
             continue
         shutil.rmtree(folder, ignore_errors=True)

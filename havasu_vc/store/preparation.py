@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.model.names import OLD_TABLE_MARKER, TABLES
 from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.files import DataFileStore, LfsLinks, lfs_folder
@@ -29,6 +29,7 @@ from havasu_vc.store.trees import read_blob
 __all__ = [
     "ATTRIBUTES_FILE",
     "attributes_edit",
+    "hidden_patterns",
     "ignore",
     "init_repository",
     "is_prepared",
@@ -44,7 +45,6 @@ _ATTRIBUTES = (
     b"**/.havasu-dataset/** -text diff=havasu",
 )
 
-_HIDDEN = tuple(f"!**/{marker}/" for marker in (HAVASU_MARKER, TABLE_MARKER))
 _IGNORED = "/tables/"
 
 
@@ -56,12 +56,20 @@ def is_prepared(repository: GitRepository) -> bool:
     return links.all_made and _hides_internals(repository)
 
 
+def hidden_patterns() -> list[str]:
+    """Return the patterns by which a sparse checkout leaves the internals of datasets out.
+
+    Only repositories of Kart's own have tables of V2, and in those the work tree is Kart's.
+    """
+    return [f"!**/{marker}/" for marker in TABLES if marker != OLD_TABLE_MARKER]
+
+
 def _hides_internals(repository: GitRepository) -> bool:
     if repository.is_bare:
         return True
-    patterns = _lines(_read(repository, "sparse-checkout"))
+    patterns, hidden = _lines(_read(repository, "sparse-checkout")), hidden_patterns()
     return (
-        tuple(patterns[-len(_HIDDEN) :]) == _HIDDEN
+        patterns[-len(hidden) :] == hidden
         and repository.config.boolean("core.sparseCheckout")
         and not repository.config.boolean("core.sparseCheckoutCone", True)
     )
@@ -110,7 +118,8 @@ def _hide_internals(repository: GitRepository) -> None:
     wanted = _lines(_read(repository, "sparse-checkout"))
     if not wanted or not config.boolean("core.sparseCheckout"):
         wanted = ["/*"]  # patterns that were not in force would hide files now
-    wanted = [line for line in wanted if line not in _HIDDEN] + list(_HIDDEN)
+    hidden = hidden_patterns()
+    wanted = [line for line in wanted if line not in hidden] + hidden
     data = "".join(f"{line}\n" for line in wanted).encode("utf-8", "surrogateescape")
     replace_file(repository.git_directory / "info" / "sparse-checkout", data)
     if (repository.git_directory / "index").exists():

@@ -35,6 +35,7 @@ __all__ = [
     "Branch",
     "Head",
     "Tag",
+    "branch_with_commits",
     "check_ref_name",
     "count_apart",
     "create_branch",
@@ -305,6 +306,17 @@ def list_branches(repository: GitRepository, *, remote: bool = False) -> list[Br
                 )
             )
     return found
+
+
+def branch_with_commits(repository: GitRepository) -> str | None:
+    """Return what to switch to from a branch without commits: one of here, else of a remote.
+
+    A host may call another branch its first than the one that holds the work.
+    """
+    names = [branch.name for branch in list_branches(repository)]
+    seen = list_branches(repository, remote=True)
+    names += [branch.name.partition("/")[2] for branch in seen]
+    return next((name for name in ("main", "master") if name in names), names[0] if names else None)
 
 
 def create_branch(
