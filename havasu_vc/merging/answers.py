@@ -22,6 +22,7 @@ from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.history.conflicts import ConflictKind, DatasetConflicts, conflict_columns
 from havasu_vc.merging.state import MergeState
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_field, arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive, Type
@@ -204,7 +205,7 @@ def _mixed(
                     hints=(f"add `--column {field.name}=theirs`, or `--with=ours` for all others",),
                 )
             other = pc.struct_field(_side(picked, resolution.choice), field.name)
-            cells = pc.if_else(pa.array(clash), other, cells)
+            cells = pc.if_else(arrow_array(clash), other, cells)
         arrays.append(cells)
     return pa.StructArray.from_arrays(arrays, fields=list(merged.type))
 

@@ -33,7 +33,7 @@ class Foreseen:
     """The conflicts of a merge that was not made."""
 
     rows: Mapping[str, int]
-    """How many rows, by dataset."""
+    """How many rows, by dataset that has any."""
     datasets: tuple[tuple[DatasetConflicts, ConflictedDataset], ...]
     """Conflicts by path, of rows the first of each kind; and their meta items to look at."""
     files: tuple[str, ...]

@@ -25,6 +25,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.signing import store_commit
 
 __all__ = [
     "KartMerge",
@@ -153,10 +154,10 @@ def conclude_kart_merge(
     if head.commit is None:
         raise StateError("HEAD has no commit to merge into")
     text = (message or merge.message).strip()
-    parents = ("-p", head.commit, "-p", merge.theirs)
-    # Asked first, as git only says that it does not know who it is.
-    _ = git.committer
-    commit = git.git("commit-tree", tree, *parents, stdin=f"{text}\n".encode()).text.strip()
+    people = {"author": git.author, "committer": git.committer}
+    parents = (head.commit, merge.theirs)
+    with git.writer() as writer:
+        commit = store_commit(git, writer, tree, parents, **people, message=f"{text}\n")
     move_head(git, head, commit, f"commit (merge): {text.splitlines()[0] if text else ''}")
     drop_kart_merge(git)
     return MergeResult("merge", commit)

@@ -30,6 +30,7 @@ from havasu_vc.merging.answers import (
 from havasu_vc.merging.merge_commits import merge_commits
 from havasu_vc.merging.state import MergeState, require_state, write_state
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
@@ -55,7 +56,7 @@ def _chosen(found: DatasetConflicts, filter_: DatasetFilter) -> DatasetConflicts
     """Return the unresolved conflicts of a dataset that a filter asks for."""
     rows = found.rows
     if rows is not None:
-        rows = pc.filter(rows, pa.array(_selected(rows, filter_)))
+        rows = pc.filter(rows, arrow_array(_selected(rows, filter_)))
     items = dict.fromkeys(_selected_items(found, filter_))
     waiting = {name: each for name, each in found.columns.items() if each.side is None}
     return DatasetConflicts(
@@ -162,7 +163,7 @@ def _waiting_labels(found: DatasetConflicts) -> tuple[frozenset[str], frozenset[
     everything = DatasetFilter(found.path)
     rows: frozenset[str] = frozenset()
     if found.rows is not None:
-        chosen = pc.filter(found.rows, pa.array(_selected(found.rows, everything)))
+        chosen = pc.filter(found.rows, arrow_array(_selected(found.rows, everything)))
         rows = frozenset(labels(chosen).to_pylist())
     return rows, frozenset(_selected_items(found, everything))
 
@@ -301,7 +302,7 @@ def _resolve_rows(
     places = np.flatnonzero(chosen)
     if not len(places):
         return found, 0
-    picked = pc.take(table, pa.array(places)).combine_chunks()
+    picked = pc.take(table, arrow_array(places)).combine_chunks()
     names = [f"{found.path}:feature:{label}" for label in labels(picked).to_pylist()]
     first = None
     if resolution.renumber is not None:
@@ -342,4 +343,4 @@ def _put(column: pa.ChunkedArray, places: npt.NDArray[np.int64], values: pa.Arra
     index[places] = len(before) + np.arange(len(places))
     # A cast to its own type refuses nulls around what is required inside them.
     given = values if values.type == before.type else pc.cast(values, before.type)
-    return pc.take(pa.concat_arrays([before, given]), pa.array(index))
+    return pc.take(pa.concat_arrays([before, given]), arrow_array(index))

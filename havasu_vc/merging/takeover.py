@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["abort_merge", "continue_merge", "go_on"]
 
-INSIDE = tuple(f"/{marker}/" for marker in TABLES)
-
 
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits, whoever began it."""
@@ -112,11 +110,14 @@ def _take_over(
             _forget_squash(repo)
             drop_state(repo.git)
             return MergeResult("empty", read_head(repo.git).commit, changes)
+        before = read_head(repo.git).commit
         answer = _conclude(repo, stopped)
+        following = read_stopped(repo.git) if answer.code else None
+        if answer.code > 0 and following == stopped and read_head(repo.git).commit == before:
+            raise _refused(repo, stopped.kind, answer)
         drop_state(repo.git)
         if not answer.code:
             return _through(repo, stopped.kind, changes)
-        following = read_stopped(repo.git)
         if not _stopped_at_rows(following, repo, answer, stopped):
             raise _cut_off(stopped.kind, answer, following)
         stopped = following
@@ -144,6 +145,25 @@ def _stopped_at_rows(
     patches = (repo.git.git_directory / "rebase-apply").is_dir()
     empty = "empty" in f"{answer.text}{answer.errors}"
     return patches or empty or bool(unmerged_files(repo.git))
+
+
+def _refused(repo: OpenRepo, kind: str, answer: GitResult) -> StateError:
+    """Return the error for a commit that git did not make: a hook refused it, or nobody signed.
+
+    Nothing moved, so it waits as before, with what is resolved.
+    """
+    cut_off.set_waiting(repo.git, True)
+    verb = "merge" if kind == "squash" else kind
+    # What a hook or a signing program says stands before git's own last words.
+    lines = [line for line in answer.error_lines if not line.startswith("hint: ")]
+    said = [line.removeprefix("error: ").removeprefix("fatal: ") for line in lines[-3:]]
+    return StateError(
+        f"git made no commit: {'; '.join(said) or answer.message}",
+        hints=(
+            f"once that is mended, `havasu-vc {verb} --continue` goes on",
+            f"`havasu-vc {verb} --abort` puts back what was before it",
+        ),
+    )
 
 
 def _cut_off(kind: str, answer: GitResult, following: Stopped | None) -> StateError:
@@ -185,7 +205,7 @@ def _step(
 def _require_files(repo: OpenRepo) -> None:
     """Raise unless all files in conflict are of datasets."""
     files = [
-        path for path in unmerged_files(repo.git) if not any(part in f"/{path}" for part in INSIDE)
+        path for path in unmerged_files(repo.git) if set(path.split("/")[:-1]).isdisjoint(TABLES)
     ]
     if files:
         listed = ", ".join(files[:3]) + (" …" if len(files) > 3 else "")

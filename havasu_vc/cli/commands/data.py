@@ -17,11 +17,11 @@ from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, style_option
+from havasu_vc.datasets.kinds import kind_named, kind_names
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
-from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "kind_of_dataset"]
 
 # Kinds that are listed and left untouched, by the names of their folders.
-_OTHER_KINDS = {
-    "table-dataset": {"type": "table", "version": 3},
-    "sno-dataset": {"type": "table", "version": 2},
+_OTHER_KINDS: dict[str, dict[str, object]] = {
     "raster-dataset.v1": {"type": "raster", "version": 1},
     "point-cloud-dataset.v1": {"type": "point-cloud", "version": 1},
 }
@@ -88,8 +86,9 @@ def list_datasets(
 
 def kind_of_dataset(info: DatasetInfo) -> dict[str, object]:
     """Return the type and the version of a dataset."""
-    known = DATASET_KINDS.get(info.kind) or _OTHER_KINDS.get(info.kind)
-    return dict(known or {"type": info.kind, "version": info.version})
+    if info.kind in kind_names():
+        return dict(kind_named(info.kind).told)
+    return _OTHER_KINDS.get(info.kind) or {"type": info.kind, "version": info.version}
 
 
 def _json(infos: tuple[DatasetInfo, ...], *, types: bool, long: bool) -> dict[str, object]:

@@ -146,6 +146,42 @@ def test_a_branch_is_rebased(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.parametrize("verb", ["cherry-pick", "rebase", "revert"])
+def test_a_hook_that_refuses_leaves_what_was_resolved(repo: Repo, verb: str) -> None:
+    clash(repo)
+    if verb == "rebase":
+        repo.switch("dev")
+    if verb == "revert":
+        repo.switch("dev")
+        write(repo, {**MORE[-1], 1: ("name 1", 99)}, message="Clash")
+    before = repo.head().commit
+    commits = {"cherry-pick": "main..dev", "rebase": "main", "revert": "HEAD~3..HEAD~1"}
+    succeed(run(repo, verb, commits[verb]))
+    succeed(run(repo, "resolve", "--all", "--with", "theirs"))
+    # A rebase asks no other hook.
+    hook = repo.path / ".git/hooks/prepare-commit-msg"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+    for _ in range(2):
+        refused = run(repo, verb, "--continue")
+        assert refused.exit_code == 20
+        assert "not today" in refused.stderr and "Traceback" not in refused.stderr
+        assert f"havasu-vc {verb} --continue" in refused.stderr
+    hook.unlink()
+    succeed(run(repo, verb, "--continue"))
+
+    expected: dict[str, Rows] = {
+        "cherry-pick": {**FIRST, 1: ("name 1", 10), 2: ("b", 3), 7: ("new", 7)},
+        "rebase": {**FIRST, 1: ("name 1", 10), 2: ("b", 3), 7: ("new", 7)},
+        "revert": {**FIRST, 2: ("b", 2)},
+    }
+    assert read(repo) == expected[verb]
+    assert repo.head().commit != before
+    assert_clean(repo)
+
+
 @pytest.mark.parametrize("end", ["--continue", "--skip", "--abort"])
 def test_a_rebase_stops_at_what_is_in_conflict(repo: Repo, end: str) -> None:
     clash(repo)
