@@ -21,6 +21,7 @@ import click
 from havasu_vc import __version__
 from havasu_vc.cli.errors import BROKEN_PIPE, report
 from havasu_vc.cli.invocation import PROGRESS, Invocation, wants_color
+from havasu_vc.cli.standard_streams import prepare_process
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -338,6 +339,7 @@ def main() -> NoReturn:
         click.echo("Error: havasu-vc runs on Linux and macOS", err=True)
         click.echo("Hint: on Windows, install it in WSL", err=True)
         sys.exit(20)
+    prepare_process()
     # What loading modules makes stays to the end, so looking through it for garbage
     # finds none: less often while they load, and not at all when the process goes.
     gc.set_threshold(200_000)

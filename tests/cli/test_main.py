@@ -238,6 +238,26 @@ def test_a_commit_of_nothing_reads_no_table(repo: Path) -> None:
     assert {f"havasu_vc.{each}" for each in reading} & set(done.stderr.split()) == set()
 
 
+def test_a_small_commit_loads_only_what_it_needs(repo: Path, tmp_path: Path) -> None:
+    patch = tmp_path / "edit.json"
+    assert start("-C", str(repo), "create-patch", "HEAD", "--output", str(patch)).returncode == 0
+    run_git("reset", "--hard", "--quiet", "HEAD^", cwd=repo)
+    done = start("-C", str(repo), "apply", str(patch), "-m", "Again")
+
+    assert done.returncode == 0 and "] Again" in f"{done.stdout}{done.stderr}"
+    needless = {
+        "havasu_vc.checkouts.living_copy",
+        "havasu_vc.exchange.importing",
+        "havasu_vc.formats.iceberg.manifests",
+        "havasu_vc.geo.raster_v1_outlines",
+        "numpy.ma",
+        "pandas",
+        "pyarrow.compute",
+        "shapely",
+    }
+    assert needless & set(done.stderr.split()) == set()
+
+
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
     """Loading is what small diffs spend their time with."""
     code = (
