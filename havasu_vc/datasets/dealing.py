@@ -18,6 +18,7 @@ import pyarrow as pa
 from havasu_vc.datasets.sorting import first_from, order_of
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
@@ -101,7 +102,7 @@ def _pieces(waiting: list[pa.RecordBatch], cuts: Cuts) -> Iterator[pa.RecordBatc
 def _in_order(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
     """Return rows in order of some columns, not copied where they are."""
     order = order_of(table, names).to_numpy()
-    return table if bool((order[1:] > order[:-1]).all()) else pc.take(table, pa.array(order))
+    return table if bool((order[1:] > order[:-1]).all()) else pc.take(table, arrow_array(order))
 
 
 class SortedPieces:

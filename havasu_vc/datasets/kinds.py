@@ -13,12 +13,19 @@ Everybody else has a `Dataset`, or a `DatasetKind` where there is only a folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
-from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.model.names import (
+    DATASET_MARKERS,
+    HAVASU_MARKER,
+    OLD_TABLE_MARKER,
+    TABLE_MARKER,
+    TABLES,
+)
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -35,14 +42,18 @@ __all__ = [
     "DEFAULT",
     "KINDS",
     "DatasetKind",
+    "added",
     "find_kind",
     "findings_in",
     "is_in_files",
+    "is_of_kart",
     "kind_named",
     "kind_names",
     "kind_of",
+    "kind_told_by",
     "require_files",
     "require_kind",
+    "usual_kind",
 ]
 
 
@@ -61,6 +72,12 @@ class DatasetKind:
     """Whether rows stand in data files, which git has pointers to, and not in git itself."""
     package: str
     """Where its modules are."""
+    documents: tuple[str, ...]
+    """Documents that tell a tree of internals by itself to be of this kind: any of them."""
+    told: Mapping[str, object]
+    """The type and the version that programs are told."""
+    of_kart: bool = False
+    """Whether Kart reads it, so that outputs say of it just what Kart says."""
 
     def version(self, marker: str) -> int:
         """Return the version of the form of a dataset whose folder has a name."""
@@ -132,11 +149,17 @@ class DatasetKind:
 
 
 DEFAULT = DatasetKind(
-    "havasu", {HAVASU_MARKER: 2}, "files", in_files=True, package="havasu_vc.datasets.havasu"
+    "havasu",
+    {HAVASU_MARKER: 2},
+    "files",
+    in_files=True,
+    package="havasu_vc.datasets.havasu",
+    documents=("dataset.json", "snapshot.json"),
+    told={"type": "table", "version": 1, "format": "havasu"},
 )
 """The kind that datasets have unless another one is asked for."""
 
-KINDS = (
+KINDS = [
     DEFAULT,
     DatasetKind(
         "kart",
@@ -144,28 +167,59 @@ KINDS = (
         "feature",
         in_files=False,
         package="havasu_vc.datasets.kart",
+        documents=("meta/schema.json",),
+        told={"type": "table", "version": 3},
+        of_kart=True,
     ),
-)
-"""Every kind whose rows can be read."""
+]
+"""Every kind whose rows can be read: a row each, whose markers `model.names` has too."""
 
-_BY_MARKER = {marker: kind for kind in KINDS for marker in kind.versions}
-_BY_NAME = {kind.name: kind for kind in KINDS}
+
+@contextmanager
+def added(kind: DatasetKind) -> Iterator[None]:
+    """Have another kind in this process, which some other package holds, as long as this lasts."""
+    markers = list(kind.versions)
+    KINDS.append(kind)
+    TABLES.extend(markers)
+    DATASET_MARKERS.extend(markers)
+    try:
+        yield
+    finally:
+        KINDS.remove(kind)
+        for marker in markers:
+            TABLES.remove(marker)
+            DATASET_MARKERS.remove(marker)
 
 
 def find_kind(marker: str | None) -> DatasetKind | None:
     """Return the kind that a folder is told by; None where its rows cannot be read."""
-    return None if marker is None else _BY_MARKER.get(marker)
+    return next((kind for kind in KINDS if marker in kind.versions), None)
 
 
 def kind_of(path: str, marker: str) -> DatasetKind:
     """Return the kind of the dataset at a path, which its folder's name tells."""
-    kind = _BY_MARKER.get(marker)
+    kind = find_kind(marker)
     if kind is None:
         raise NotYetSupportedError(
             f"{path} is a dataset of another kind ({marker})",
             hints=("tables can be read: `havasu-vc data ls` lists them",),
         )
     return kind
+
+
+def kind_told_by(has: Callable[[str], bool]) -> DatasetKind | None:
+    """Return the kind that internals are of, by a function that says which documents they have."""
+    return next((kind for kind in KINDS if any(map(has, kind.documents))), None)
+
+
+def usual_kind(*, of_kart: bool) -> DatasetKind:
+    """Return the kind that datasets have where nobody asks for one: in Kart's repositories its."""
+    return next(kind for kind in KINDS if kind.of_kart) if of_kart else DEFAULT
+
+
+def is_of_kart(name: str) -> bool:
+    """Whether Kart reads datasets of a kind; of a name that is none it does not."""
+    return any(kind.of_kart for kind in KINDS if kind.name == name)
 
 
 def is_in_files(marker: str) -> bool:
@@ -176,7 +230,7 @@ def is_in_files(marker: str) -> bool:
 
 def kind_named(name: str) -> DatasetKind:
     """Return the kind of a name."""
-    return _BY_NAME[name]
+    return next(kind for kind in KINDS if kind.name == name)
 
 
 def kind_names() -> list[str]:
@@ -186,12 +240,12 @@ def kind_names() -> list[str]:
 
 def require_kind(name: str) -> DatasetKind:
     """Return the kind that somebody named; raise `InvalidArgumentError` for a word that is none."""
-    if name not in _BY_NAME:
+    if name not in kind_names():
         raise InvalidArgumentError(
             f"there is no kind of dataset {name!r}",
-            hints=(f"kinds are {' and '.join(sorted(_BY_NAME))}",),
+            hints=(f"kinds are {' and '.join(sorted(kind_names()))}",),
         )
-    return _BY_NAME[name]
+    return kind_named(name)
 
 
 def findings_in(

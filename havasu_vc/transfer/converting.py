@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from havasu_vc.checkouts import TREE, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kinds import kind_of, require_files, require_kind
+from havasu_vc.datasets.kinds import DatasetKind, kind_named, kind_told_by, require_kind
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptionError, StateError
@@ -25,16 +25,12 @@ from havasu_vc.formats.havasu.properties import Properties
 from havasu_vc.history.diff import row_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.store.trees import find_entry
 
-__all__ = ["convert_rows", "converting", "made_properties", "to_kart"]
-
-
-_APART = kind_of("", TABLE_MARKER)
-"""The other kind: Kart's, whose rows stand one by one."""
+__all__ = ["convert_rows", "converting", "made_properties", "rows_in_git"]
 
 
 @contextmanager
@@ -58,35 +54,39 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
     with converting(repo, path, kind) as (transaction, view):
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
         with repo.settings.open_engine(view.size) as engine:
-            if view.in_files is None:
+            wanted = kind_named(kind)
+            if wanted.in_files:
                 edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
-                files = require_files(view)
-                base = _origin(files)
-                edit = to_kart(files, base, engine)
+                base = _origin(view, wanted)
+                edit = rows_in_git(view, wanted, base, engine)
                 internals = {view.path: None if base is None else _tree(base)}
-                merge = MergedTree({}, internals, (), {view.path: _APART.marker})
+                merge = MergedTree({}, internals, (), {view.path: wanted.marker})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
     return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
 
 
 def made_properties(view: Dataset, identity: str) -> Properties:
-    """Return the properties of a Havasu dataset that a Kart one becomes."""
+    """Return the properties of a Havasu dataset that one of another kind becomes."""
     # A dataset of V2 has no tree that one could go back to.
     tree = view.folder.tree if isinstance(view.folder, TreeFolder) else None
-    others = {TREE: tree} if tree is not None and view.marker == _APART.marker else {}
+    newest = view.marker == kind_named(view.kind).marker
+    others = {TREE: tree} if tree is not None and newest else {}
     return Properties(identity, view.schema.last_id, others)
 
 
-def _origin(view: HavasuDataset) -> Dataset | None:
-    """Return the Kart dataset that a Havasu one was made of, if it is still here and fits."""
-    tree = view.properties.others.get(TREE)
+def _origin(view: Dataset, kind: DatasetKind) -> Dataset | None:
+    """Return the dataset of a kind that this one was made of, if it is still here and fits."""
+    files = view.in_files
+    tree = None if files is None else files.properties.others.get(TREE)
     if tree is None or not isinstance(view.folder, TreeFolder):
         return None
     folder = TreeFolder(view.folder.source, tree)
-    base = _APART.open(view.path, folder, view.storage, "the dataset it was converted from")
+    base = kind.open(view.path, folder, view.storage, "the dataset it was converted from")
     try:
+        if kind_told_by(partial(_has, folder)) is not kind:
+            return None
         same = set(base.schema.identifier_ids) == set(view.schema.identifier_ids)
         base.check_guard()
     except CorruptionError:
@@ -94,20 +94,25 @@ def _origin(view: HavasuDataset) -> Dataset | None:
     return base if same and base.key else None
 
 
-def to_kart(
-    view: HavasuDataset,
+def _has(folder: TreeFolder, name: str) -> bool:
+    return find_entry(folder.source, folder.tree, name) is not None
+
+
+def rows_in_git(
+    view: Dataset,
+    kind: DatasetKind,
     base: Dataset | None,
     engine: Engine,
     *,
-    before: HavasuDataset | None = None,
+    before: Dataset | None = None,
 ) -> TreeEdit:
-    """Return the edit that makes a Kart dataset of a Havasu one: a new one, or an edit of `base`.
+    """Return the edit that makes a dataset of a kind whose rows git has of one of another kind.
 
-    `before` is a Havasu dataset with the rows of `base`, if there is one.
+    It is a new one, or an edit of `base`; `before` has the rows of `base` in the kind of `view`.
     """
-    meta = _meta(view)
+    meta = _meta(view, kind)
     if base is None:
-        new = _APART.new(view.path, view.schema, view.storage, meta=meta)
+        new = kind.new(view.path, view.schema, view.storage, meta=meta)
         new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
         return replace(new.finish(), counts=ChangeCounts())
     _, edit = base.evolved(base.fitted(view.schema))
@@ -126,7 +131,7 @@ def to_kart(
         same = {
             name
             for name, data in meta.items()
-            if name in known and _APART.crs_document(known[name]) == data
+            if name in known and kind.crs_document(known[name]) == data
         }
         edit.add_documents({n: d for n, d in meta.items() if n not in same})
         edit.add_documents(gone)
@@ -139,12 +144,9 @@ def _tree(view: Dataset) -> str:
     return view.folder.tree
 
 
-def _meta(view: Dataset) -> dict[str, bytes]:
-    meta: dict[str, bytes] = {}
-    for name in ("title", "description"):
-        data = view.folder.read(f"meta/{name}")
-        if data is not None:
-            meta[f"meta/{name}"] = data
+def _meta(view: Dataset, kind: DatasetKind) -> dict[str, bytes]:
+    items = view.items
+    meta = {f"meta/{n}": items[n] for n in ("title", "description") if n in items}
     for name, wkt in view.crs.items():
-        meta[f"meta/crs/{name}.wkt"] = _APART.crs_document(wkt)
+        meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
     return meta

@@ -19,7 +19,7 @@ from dataclasses import field, replace
 from havasu_vc.checkouts import data_files, havasu_difference, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kinds import kind_named, require_files
+from havasu_vc.datasets.kinds import kind_named
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StateError
@@ -33,7 +33,7 @@ from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, ObjectSink, edit_tree, find_entry
-from havasu_vc.transfer.converting import convert_rows, converting, made_properties, to_kart
+from havasu_vc.transfer.converting import convert_rows, converting, made_properties, rows_in_git
 
 __all__ = ["ConvertRequest", "convert"]
 
@@ -229,11 +229,12 @@ class _Replay:
         """Add what tells git and Kart of the new kind, as any commit does."""
         if self.repo.git.is_kart:
             return
-        if kind_named(self.kind).in_files:
+        kind = kind_named(self.kind)
+        if kind.in_files:
             attributes = attributes_edit(self.repo.git.objects, tree)
             if attributes is not None:
                 changes[ATTRIBUTES_FILE] = attributes
-        elif find_entry(self.repo.git.objects, tree, KART_VERSION) is None:
+        elif kind.of_kart and find_entry(self.repo.git.objects, tree, KART_VERSION) is None:
             changes[KART_VERSION] = KART_VERSION_3
 
     def _converted(self, view: Dataset, base: _State | None) -> str:
@@ -241,19 +242,18 @@ class _Replay:
         if base is not None and base.folder is not None:
             before = self._view(base.folder, base.folder.internals)
         tree = "" if base is None else base.tree
-        if view.in_files is None:
+        if kind_named(self.kind).in_files:
             return self._as_havasu(view, before, tree)
-        return self._as_kart(require_files(view), before, tree)
+        return self._as_rows_in_git(view, before, tree)
 
-    def _as_kart(self, view: HavasuDataset, before: Dataset | None, tree: str) -> str:
-        was = None if before is None else before.in_files
-        if was is not None:
-            inside, kind = TreeFolder(self.sink, tree), kind_named(self.kind)
-            base = kind.open(self.path, inside, self.transaction.storage)
-            if was.schema.identifier_ids == view.schema.identifier_ids and base.key:
-                edit = to_kart(view, base, self.engine, before=was)
+    def _as_rows_in_git(self, view: Dataset, before: Dataset | None, tree: str) -> str:
+        kind = kind_named(self.kind)
+        if before is not None and before.kind == view.kind:
+            base = kind.open(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
+            if before.schema.identifier_ids == view.schema.identifier_ids and base.key:
+                edit = rows_in_git(view, kind, base, self.engine, before=before)
                 return edit_tree(self.sink, tree, edit.blobs)
-        return edit_tree(self.sink, None, to_kart(view, None, self.engine).blobs)
+        return edit_tree(self.sink, None, rows_in_git(view, kind, None, self.engine).blobs)
 
     def _as_havasu(self, view: Dataset, before: Dataset | None, tree: str) -> str:
         self.identity = self.identity or str(uuid.uuid4())

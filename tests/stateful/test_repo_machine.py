@@ -27,7 +27,12 @@ from hypothesis.stateful import (
 )
 
 from havasu_vc import Repo
-from havasu_vc.errors import HavasuError, InvalidInputError, NoChangesError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidInputError,
+    NoChangesError,
+)
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.writers.protocol import WriterOptions
@@ -422,7 +427,7 @@ class RepoMachine(RuleBasedStateMachine):
         with frozen(self.repo):
             try:
                 self.misuse(how, path, table, rows)
-            except InvalidInputError as error:
+            except (InvalidInputError, DatasetNotFoundError) as error:
                 assert error.message and "\n" not in error.message
             else:
                 raise AssertionError(f"{how} was not refused")

@@ -27,3 +27,9 @@ class TestWithoutSink(DatasetContract):
     def table(self, tmp_path: Path) -> TableOf:
         made = KartDatasets(tmp_path, sink=False)
         return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows))
+
+    def test_another_version_of_it_takes_rows_in(self, table: TableOf) -> None:
+        """Only a commit in the making has a place for the objects of rows."""
+        view = table.new(())
+        with pytest.raises(ValueError, match="no commit in the making"):
+            view.remade(view.schema)
