@@ -22,6 +22,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.sorted_changes import sorted_changes
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -110,7 +111,7 @@ def keyed(task: Task, schema: Schema, old: Schema, new: Schema) -> Iterator[pa.R
     for batch in run_task(task):
         rows = batch.cast(target)
         keys = hash_keys(rows, schema) if by_key else row_hashes(rows, schema, new)
-        yield rows.append_column("_key", pa.array(keys))
+        yield rows.append_column("_key", arrow_array(keys))
 
 
 @kernel
@@ -138,8 +139,8 @@ def paired(
 
 def _row_order(changes: ChangeBatch, before: Schema, after: Schema) -> pa.Array:
     """Return the hash of each row that comes or goes, as it would be paired by rows."""
-    old = pa.array(row_hashes(changes.old_rows(), before, after))
-    new = pa.array(row_hashes(changes.new_rows(), after, after))
+    old = arrow_array(row_hashes(changes.old_rows(), before, after))
+    new = arrow_array(row_hashes(changes.new_rows(), after, after))
     comes = pc.is_valid(changes.new)
     hashes = pc.replace_with_mask(pa.array([0] * len(changes), pa.uint64()), comes, new)
     return pc.replace_with_mask(hashes, pc.invert(comes), old)

@@ -18,6 +18,7 @@ from havasu_vc.datasets.pairing import row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset, DiffPlan
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -171,4 +172,4 @@ def _row_order(changes: ChangeBatch, old_schema: Schema, new_schema: Schema) -> 
     comes = pc.is_valid(changes.new).to_numpy(zero_copy_only=False)
     hashes[comes] = row_hashes(changes.new_rows(), new_schema, new_schema)
     hashes[~comes] = row_hashes(changes.old_rows(), old_schema, new_schema)
-    return pa.array(hashes)
+    return arrow_array(hashes)

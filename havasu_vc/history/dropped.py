@@ -15,6 +15,7 @@ import pyarrow as pa
 from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.counterparts import with_children
 from havasu_vc.model.schema import Schema
@@ -80,7 +81,7 @@ def _with_parts_back(
     if not any(each.id in back for each in descendants((field,))):
         return column
     # What the side did not change is whole as it was.
-    same = pa.array(equal_columns(column, bare, field, field))
+    same = arrow_array(equal_columns(column, bare, field, field))
     if isinstance(field.type, Struct):
         inside = []
         for part in field.type.fields:
@@ -126,7 +127,7 @@ def _changes(batch: ChangeBatch, base: Schema, other: Schema, alone: Schema) -> 
     (before,) = in_columns(batch.old, base, alone).columns
     (after,) = in_columns(batch.new, other, alone).columns
     (field,) = alone.fields
-    differs = pa.array(~equal_columns(before, after, field, field))
+    differs = arrow_array(~equal_columns(before, after, field, field))
     stays = pc.is_valid(batch.new)
     # A row that is new brings a value, one that was there may lose it too.
     told = pc.or_(pc.is_valid(batch.old), pc.is_valid(after))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 
 __all__ = ["Glance", "few_of"]
 
@@ -20,7 +21,7 @@ class Glance:
         self.most = most
         """How many of a kind are kept in a dataset."""
         self.rows: Counter[str] = Counter()
-        """How many rows are in conflict, by dataset."""
+        """How many rows are in conflict, by dataset that has any."""
 
     def few(self, path: str, batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Take in the row conflicts of a dataset; return those that are kept, in their order."""
@@ -28,7 +29,8 @@ class Glance:
 
     def take(self, path: str, count: int, kept: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Take in how many there are in a dataset; return those that were kept."""
-        self.rows[path] += count
+        if count:
+            self.rows[path] += count
         return kept
 
 
@@ -47,5 +49,5 @@ def few_of(batches: Iterable[pa.RecordBatch], most: int) -> tuple[int, list[pa.R
             seen[kind] += len(first)
         if chosen.any():
             # Taken, not sliced: a slice would keep the whole batch in memory.
-            kept.append(pc.take(batch, pa.array(np.flatnonzero(chosen))))
+            kept.append(pc.take(batch, arrow_array(np.flatnonzero(chosen))))
     return count, kept

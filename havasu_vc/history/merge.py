@@ -31,6 +31,7 @@ from havasu_vc.history.conflicts import (
 from havasu_vc.history.dropped import with_columns_back
 from havasu_vc.history.merge_counts import merge_counts
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
@@ -185,7 +186,7 @@ def _merge_window(
     kinds = _kinds(window, same, conflicting)
     takes_theirs = _decided(window, kinds, policy)
     result = [
-        pc.if_else(pa.array(takes_theirs), theirs, column)
+        pc.if_else(arrow_array(takes_theirs), theirs, column)
         for theirs, column in zip(window.theirs.columns, merged, strict=True)
     ]
     exists = np.where(window.touched & ~takes_theirs, window.in_ours, window.in_theirs)
@@ -194,12 +195,12 @@ def _merge_window(
     rows = pa.RecordBatch.from_arrays(result, schema=window.ours.schema)
     had = window.current if schemas.back else window.ours
     unchanged = (exists == window.in_ours) & (~exists | _equal_batches(rows, had, schemas.merged))
-    chosen = pa.array(np.flatnonzero(settled & ~unchanged & ~stays_ours))
+    chosen = arrow_array(np.flatnonzero(settled & ~unchanged & ~stays_ours))
     changes = ChangeBatch.from_structs(
         _struct(window.current, window.in_ours, chosen, arrow_schema(schemas.ours)),
         _struct(rows, exists, chosen, arrow_schema(schemas.merged)),
     )
-    waiting = pa.array(np.flatnonzero(~settled))
+    waiting = arrow_array(np.flatnonzero(~settled))
     return MergeStep(
         changes,
         _conflicts(window, kinds, settled, cells, rows, schemas.merged),
@@ -226,7 +227,7 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
         if schemas.without is not None:
             before = other.batch.old
             changed = with_columns_back(changed, before, schemas.base, schemas.without, merged)
-        mask = pa.array(touched)
+        mask = arrow_array(touched)
         ours = pa.RecordBatch.from_arrays(
             [
                 pc.if_else(mask, new, old)
@@ -257,7 +258,7 @@ def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
         codes = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     split = keys.num_rows
-    return pc.index_in(pa.array(codes[:split]), value_set=pa.array(codes[split:]))
+    return pc.index_in(arrow_array(codes[:split]), value_set=arrow_array(codes[split:]))
 
 
 def _equal_batches(first: pa.RecordBatch, second: pa.RecordBatch, schema: Schema) -> Mask:
@@ -307,7 +308,7 @@ def _merge_cells(
             take |= clash
         if side is not None:
             clash = np.zeros(len(clash), bool)
-        columns.append(pc.if_else(pa.array(take), theirs, ours))
+        columns.append(pc.if_else(arrow_array(take), theirs, ours))
         conflicting |= clash
         if clash.any():
             cells.append((column.name, clash))
@@ -337,7 +338,7 @@ def _struct(
     rows: pa.RecordBatch, present: Mask, chosen: pa.Array, schema: pa.Schema
 ) -> pa.StructArray:
     taken = pa.RecordBatch.from_arrays(pc.take(rows, chosen).columns, schema=schema)
-    mask = pc.invert(pc.take(pa.array(present), chosen))
+    mask = pc.invert(pc.take(arrow_array(present), chosen))
     return struct_of(taken, mask=mask if pc.any(mask).as_py() else None)
 
 
@@ -352,7 +353,7 @@ def _conflicts(
     target = conflict_schema(merged)
     chosen = np.flatnonzero(~settled)
     names = [[name for name, clash in cells if clash[row]] for row in chosen]
-    index = pa.array(chosen)
+    index = arrow_array(chosen)
     row = nullable(arrow_schema(merged))
     sides = [
         _struct(rows, present, index, row)

@@ -15,6 +15,7 @@ from havasu_vc.datasets.protocol import Dataset, Reading
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
@@ -41,7 +42,7 @@ def key_hashes(batch: ChangeBatch, old: Schema, new: Schema) -> Hashes:
 def _at(batch: ChangeBatch, comes: Mask) -> pa.BooleanArray:
     """Return which of the old rows have no new one."""
     there = pc.is_valid(batch.old).to_numpy(zero_copy_only=False)
-    return pa.array(~comes[there])
+    return arrow_array(~comes[there])
 
 
 class ChosenRows:
@@ -67,7 +68,7 @@ class ChosenRows:
             hashes = key_hashes(batch, old.schema, new.schema)
             wanted = np.isin(hashes, self.hashes)
             if wanted.any():
-                chosen = ChangeBatch(pc.filter(batch.data, pa.array(wanted)))
+                chosen = ChangeBatch(pc.filter(batch.data, arrow_array(wanted)))
                 yield chosen, hashes[wanted]
 
     def _batches(self, old: Dataset, new: Dataset, *, live: bool) -> Iterator[ChangeBatch]:
@@ -85,4 +86,4 @@ class ChosenRows:
             return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
         rows = view.rows_with_keys(self._chosen.of(view.schema))
         wanted = np.isin(hash_keys(rows, view.schema), self.hashes)
-        return pc.filter(rows, pa.array(wanted))
+        return pc.filter(rows, arrow_array(wanted))

@@ -35,6 +35,7 @@ from havasu_vc.formats.havasu.layout import (
     format_partition,
     format_sort_order,
 )
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.files import linked_location
 from havasu_vc.store.trees import Change, edit_tree
@@ -141,7 +142,7 @@ def _deletions(
         positions = np.concatenate([part.positions for part in parts])
         order = np.argsort(positions, kind="stable")
         rows = pa.concat_batches([part.rows for part in parts])
-        yield Deletion(file, positions[order], rows.take(pa.array(order)))
+        yield Deletion(file, positions[order], rows.take(arrow_array(order)))
 
 
 def _read(file: str, path: str, edits: TableEdits, positions: Positions) -> Deletion:

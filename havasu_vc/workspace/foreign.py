@@ -49,6 +49,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry,
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
@@ -84,8 +85,6 @@ __all__ = [
 ]
 
 
-_FIRST_ROW = "the geometry in row 0 cannot be used: "
-_FIRST_RASTER = "the raster in row 0 cannot be used: "
 _FIELDS = pa.schema([("entry", pa.binary()), ("digests", pa.string())])
 
 
@@ -250,10 +249,8 @@ def _bad_geometry(
         measure_rows(rows.slice(low, 1), schema)
     except GeometryError as found:
         error = found
-    kind = "raster" if error.message.startswith(_FIRST_RASTER) else "geometry"
-    reason = error.message.removeprefix(_FIRST_ROW).removeprefix(_FIRST_RASTER)
     return GeometryError(
-        f"{where}: the {kind} of row {key} cannot be read: {reason}",
+        f"{where}: the {error.what} of row {key} cannot be read: {error.reason or error.message}",
         hints=("UPDATE or DELETE the row in the table",),
     )
 
@@ -509,7 +506,7 @@ def _without(rows: pa.RecordBatch, first: int, deleted: Positions) -> pa.RecordB
     inside = deleted[low:high]
     mask = np.ones(rows.num_rows, bool)
     mask[inside - first] = False
-    return rows.filter(pa.array(mask))
+    return rows.filter(arrow_array(mask))
 
 
 def _identity(source: RowSource, schema: Schema, deleted: Positions | None) -> str:

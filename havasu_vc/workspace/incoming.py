@@ -26,6 +26,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.history.owned_changes import take_changes
+from havasu_vc.history.owned_deletes import for_owners, take_away
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
@@ -68,7 +69,12 @@ def linked_edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeE
 
 
 def fits_as_files(edits: TableEdits, counts: ChangeCounts) -> bool:
-    """Whether files come in as they are: they are large, and most of their rows are new."""
+    """Whether files come in as they are: they are large, and most of their rows are new.
+
+    So do rows that only go.
+    """
+    if not edits.added and not edits.restored:
+        return True
     size = sum(each.entry.size for each in edits.added)
     live = sum(each.entry.rows - len(each.deleted) for each in edits.added)
     changed = counts.inserts + counts.updates
@@ -126,7 +132,10 @@ def _as_files(
             for rows_gone, positions in _rows_at(str(each.path), edits, each.deleted):
                 come.subtract(hash_rows(rows_gone, edits.schema).digests)
                 edit.delete(entry, positions, rows_gone)
-        for file, positions in edits.deleted.items():
+        owned = for_owners(edit, edits.deleted)
+        if owned:
+            take_away(edit, edits.deleted, edits.removed, engine)
+        for file, positions in () if owned else edits.deleted.items():
             entry = view.entries[file]
             for rows_gone, where in _rows_at(view.file_path(entry), edits, positions):
                 hashed = hash_rows(rows_gone, edits.schema)

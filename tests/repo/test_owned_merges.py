@@ -99,7 +99,10 @@ def release(repo: Repo, folder: Path, found: Rows, key: tuple[str, ...]) -> None
 def forked(
     folder: Path, key: tuple[str, ...], seed: int, shares: tuple[float, float]
 ) -> tuple[Repo, Rows, Rows, Rows]:
-    """Return a repository whose branches main and dev have edits of a base, with these rows."""
+    """Return a repository whose branches main and dev have edits of a base, with these rows.
+
+    Both edit one row alike, so that neither is ahead of the other, nor do their files add up.
+    """
     random_ = random.Random(seed)
     repo = empty_repo(folder / "repo")
     base: Rows = {}
@@ -111,7 +114,7 @@ def forked(
     sides: list[Rows] = []
     for branch, share in zip(("main", "dev"), shares, strict=True):
         repo.switch(branch)
-        sides.append(edited(random_, base, share))
+        sides.append({**edited(random_, base, share), min(base): ("of both", 9)})
         release(repo, folder, sides[-1], key)
     repo.switch("main")
     return repo, base, sides[0], sides[1]

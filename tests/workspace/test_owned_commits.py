@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.datasets.havasu import diff
+from havasu_vc.datasets.havasu import diff, edit, ledger
+from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine import dealing
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import EngineError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.history import owned_changes, owned_edits
+from havasu_vc.history import owned_changes, owned_deletes, owned_edits
 from havasu_vc.model.task import Task
+from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import incoming
+from havasu_vc.workspace.taking_in import TableEdits
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.tables import points, rows, write
 from tests.support.sound import LOCAL, assert_sound
@@ -37,6 +41,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables be dealt with as large ones, of which few rows are new."""
     monkeypatch.setattr(owned_edits, "OWNER_BYTES", 1)
     monkeypatch.setattr(owned_changes, "LEAST_ROWS", 0)
+    monkeypatch.setattr(owned_deletes, "LEAST_ROWS", 0)
     monkeypatch.setattr(incoming, "SMALL_FILE", 1 << 40)
     for name in ("SMALL_ROWS", "SMALL_BYTES"):
         monkeypatch.setattr(diff, name, 0)
@@ -140,3 +145,69 @@ def test_spark_commits_as_threads_do(
     found = [committed(path, LOCAL), committed(other, there)]
     assert found[0] == found[1]
     assert held(found[0]) == after
+
+
+def marked(folder: Path, key: tuple[str, ...], *, updates: bool) -> tuple[Path, Model]:
+    """Return a repository in whose table rows were deleted where they stand, and what is left.
+
+    One of its files has lost rows before, one loses all, one most, the others few. With
+    `updates` a third of the rows that go come again in a file of their own.
+    """
+    folder.mkdir(exist_ok=True)
+    repo = empty_repo(folder / "repo", settings=LOCAL)
+    with tiny_thresholds(group_rows=64, most_deltas=9):
+        first = write(folder / "points.parquet", points(300))
+        repo.import_(first, "points", options=SourceOptions(primary_key=key))
+        for start in range(300, COUNT + 300, 300):
+            repo.write("points", points(300, start=start), mode="append")
+    repo.workspace.check_out()
+    place = repo.workspace.root / "points"
+    paths = by_hand.live_paths(read_table(place))
+    numbers = [pq.read_table(path, columns=["id"])["id"].to_pylist() for path in paths]
+    by_hand.delete(place, {number: range(3, 50, 5) for number in (0, 2)})
+    repo.workspace.commit(message="Delete")
+    after = {row["id"]: row for row in rows(repo, "points")}
+    gone = {0: range(0, 300, 60), 1: range(300), 2: range(10, 300, 2), 3: range(0, 300, 7)}
+    by_hand.delete(place, gone)
+    left = [after.pop(numbers[file][at], None) for file in gone for at in gone[file]]
+    if updates:
+        come = [{**row, "geom": left[1]["geom"]} for row in left[::3] if row and left[1]]
+        by_hand.insert(place, come)
+        after |= {row["id"]: row for row in come}
+    return repo.path, after
+
+
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("few", [0, 1_000_000])
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.few(4)
+def test_owners_take_away_what_was_deleted_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, few: int, updates: bool
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", few)
+    monkeypatch.setattr(incoming, "SMALL_FILE", 0)
+    monkeypatch.setattr(ledger, "MOST_KEYS", 100)
+    monkeypatch.setattr(edit, "MOST_KEYS", 100)
+    alone = marked(tmp_path / "alone", KEYS[key], updates=updates)[0]
+    path, after = marked(tmp_path, KEYS[key], updates=updates)
+    with monkeypatch.context() as patch:
+        patch.setattr(incoming, "_rows_at", refusing)
+        by_owners = committed(path, LOCAL)
+    monkeypatch.setattr(owned_deletes, "LEAST_ROWS", 1 << 40)
+    assert by_owners == committed(alone, LOCAL)
+    assert held(by_owners) == after
+
+
+def test_executors_take_away_what_was_deleted_in_place(
+    tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    monkeypatch.setattr(incoming, "_rows_at", refusing)
+    path, after = marked(tmp_path, ("id",), updates=False)
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    assert held(committed(path, there)) == after
+
+
+def refusing(path: str, edits: TableEdits, positions: Positions) -> tuple[()]:
+    assert not len(positions), "the driver reads no rows"
+    return ()

@@ -22,6 +22,7 @@ from havasu_vc.datasets.pairing import nth_equal
 from havasu_vc.errors import PatchError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
@@ -62,7 +63,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
     old, new = hash_rows(old_rows, dataset.schema), hash_rows(new_rows, edit.schema)
     _check_updates(batch, old, new, edit.schema)
     inserted = pc.filter(
-        pa.array(np.arange(new_rows.num_rows)),
+        arrow_array(np.arange(new_rows.num_rows)),
         pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new)),
     ).to_numpy()
     needles, keys = old.keys, None
@@ -71,7 +72,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
         keys = pa.concat_batches(
             [
                 _keys(old_rows, dataset.schema, edit),
-                _keys(pc.take(new_rows, pa.array(inserted)), edit.schema, edit),
+                _keys(pc.take(new_rows, arrow_array(inserted)), edit.schema, edit),
             ]
         )
     hits = _look_up(edit, needles, keys)
@@ -85,7 +86,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
         if len(chosen):
             positions = hits.positions[partner[chosen]]
             order = np.argsort(positions, kind="stable")
-            edit.delete(entry, positions[order], pc.take(old_rows, pa.array(chosen[order])))
+            edit.delete(entry, positions[order], pc.take(old_rows, arrow_array(chosen[order])))
     edit.insert(new_rows)
     edit.count(batch.counts, old, new)
 

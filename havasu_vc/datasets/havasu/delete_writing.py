@@ -18,6 +18,7 @@ from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_off
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema, gathered
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
@@ -109,7 +110,7 @@ def _delete_batches(
         yield pa.RecordBatch.from_arrays(
             [
                 pa.repeat(deletion.file, count),
-                pa.array(deletion.positions),
+                arrow_array(deletion.positions),
                 pa.StructArray.from_arrays(columns, fields=fields),
                 large,
             ],
@@ -137,7 +138,7 @@ def set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatc
         for row in np.flatnonzero(big):
             digest = large_digest(column[int(row)].as_py())
             found.setdefault(int(row), []).append({"field": field.id, "sha256": digest})
-        columns[index] = pc.if_else(pa.array(big), pa.scalar(None, column.type), column)
+        columns[index] = pc.if_else(arrow_array(big), pa.scalar(None, column.type), column)
     if not found:
         return rows, pa.nulls(rows.num_rows, _LARGE.type)
     large = pa.array([found.get(row) for row in range(rows.num_rows)], _LARGE.type)

@@ -242,7 +242,7 @@ def _with_large(
     there = np.flatnonzero(pc.is_valid(large).to_numpy(zero_copy_only=False))
     originals = read_rows(path, schema, positions[there])
     columns = list(rows.columns)
-    digests = pc.take(large, pa.array(there)).to_pylist()
+    digests = pc.take(large, arrow_array(there)).to_pylist()
     for index, field in enumerate(schema.fields):
         chosen = [
             n for n, items in enumerate(digests) if any(i["field"] == field.id for i in items)
@@ -256,7 +256,7 @@ def _with_large(
         given = np.zeros(rows.num_rows, np.int64)
         given[there[chosen]] = chosen
         values = pc.take(originals.column(index), arrow_array(given, absent=~mask))
-        columns[index] = pc.if_else(pa.array(mask), values, columns[index])
+        columns[index] = pc.if_else(arrow_array(mask), values, columns[index])
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 

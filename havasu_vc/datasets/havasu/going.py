@@ -13,6 +13,7 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.schema import Schema
 
 __all__ = ["GoingRows"]
@@ -82,7 +83,7 @@ class GoingRows:
             positions = np.concatenate([part.positions for part in parts])
             rows = pa.concat_batches([self._projected(part.rows) for part in parts])
             large = pa.concat_arrays([part.large for part in parts if part.large is not None])
-            order = pa.array(np.argsort(positions, kind="stable"))
+            order = arrow_array(np.argsort(positions, kind="stable"))
             yield Deletion(
                 file, positions[order.to_numpy()], pc.take(rows, order), pc.take(large, order)
             )

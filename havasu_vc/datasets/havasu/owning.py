@@ -44,7 +44,13 @@ from havasu_vc.datasets.havasu.owners import (
     OwnerReport,
     report_batch,
 )
-from havasu_vc.datasets.havasu.parquet import Positions, key_ranges, one_batch, read_row_groups
+from havasu_vc.datasets.havasu.parquet import (
+    Positions,
+    key_ranges,
+    one_batch,
+    read_row_groups,
+    read_rows,
+)
 from havasu_vc.datasets.havasu.pieces import Interval, cut_intervals, groups_in
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
@@ -68,6 +74,8 @@ __all__ = ["Owning", "own", "parts_of", "store_at"]
 
 FEW_BYTES = 1 << 20
 """Changes of no more bytes come back as rows."""
+PIECE_ROWS = 1 << 16
+"""So many rows are read by position at a time."""
 
 _HINTS = (
     "give each row once",
@@ -109,6 +117,7 @@ class Owning:
         self._bytes = 0
         self._going = GoingRows(self._schema, owner.path, self._spool)
         self._counts = ChangeCounts()
+        self._gone = 0
         self._old, self._new = Digests(), Digests()
         self._touched = Touched()
         self.num_rows = 0
@@ -203,6 +212,14 @@ class Owning:
             self._counts += batch.counts
             self._bring(new)
             self._take_away(old, files, positions)
+
+    def drop(self, deleted: Mapping[str, Positions]) -> None:
+        """Put aside the rows at some positions, by data file; somebody else counts changes."""
+        for number, file in enumerate(self._owner.files):
+            for start in range(0, len(deleted.get(file.name, ())), PIECE_ROWS):
+                piece = deleted[file.name][start : start + PIECE_ROWS]
+                rows = read_rows(file.path, self._owner.before, piece)
+                self._take_away(rows, np.full(len(piece), number, np.int64), piece)
 
     def _refuse(self, rows: pa.RecordBatch, schema: Schema, those: Mask, what: str) -> None:
         first = int(np.flatnonzero(those)[0])
@@ -319,6 +336,7 @@ class Owning:
     def _take_away(self, gone: pa.RecordBatch, files: Indices, positions: Indices) -> None:
         if not gone.num_rows:
             return
+        self._gone += gone.num_rows
         hashed = hash_rows(gone, self._owner.before)
         self._old.add(hashed.digests)
         self._touched.add(hashed.keys)
@@ -355,7 +373,8 @@ class Owning:
             keys=None if self._touched.many else self._touched.keys,
             host=platform.node(),
         )
-        if not leaving and self._counts.total <= self._owner.few and self._bytes <= FEW_BYTES:
+        changed = max(self._counts.total, self._gone)
+        if not leaving and changed <= self._owner.few and self._bytes <= FEW_BYTES:
             come = tuple(self._come.batches())
             for batch in come:
                 self._new.add(hash_rows(batch, self._schema).digests)

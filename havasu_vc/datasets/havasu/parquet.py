@@ -131,7 +131,7 @@ def read_row_groups(
                 keep = _live(at, count, deleted)
                 if positions:
                     where = np.arange(at, at + count, dtype=np.int64)
-                    rows = rows.append_column("_pos", pa.array(where))
+                    rows = rows.append_column("_pos", arrow_array(where))
                 at += count
                 yield rows if keep is None else pc.filter(rows, keep)
 
@@ -163,7 +163,7 @@ def _live(start: int, count: int, deleted: Positions | None) -> pa.BooleanArray 
         return None
     keep = np.ones(count, bool)
     keep[deleted[first:last] - start] = False
-    return pa.array(keep)
+    return arrow_array(keep)
 
 
 def read_rows(

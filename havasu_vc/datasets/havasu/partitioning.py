@@ -27,8 +27,7 @@ from havasu_vc.datasets.sorting import RunReader, SortRange
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.formats.havasu.scalars import to_scalar
-from havasu_vc.formats.iceberg.manifests import partition_types
-from havasu_vc.formats.iceberg.transforms import parse_transform
+from havasu_vc.formats.iceberg.transforms import parse_transform, partition_types
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task

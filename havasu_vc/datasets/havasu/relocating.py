@@ -36,6 +36,7 @@ from havasu_vc.datasets.havasu.soundness import Settled
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.errors import HavasuError, UnfinishedMergeError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, entry_from_json, entry_to_json
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
@@ -140,9 +141,8 @@ class _Relocating:
             order = np.argsort(positions, kind="stable")
             rows = pa.concat_batches([part.rows for part in parts])
             large = pa.concat_arrays([part.large for part in parts if part.large is not None])
-            yield Deletion(
-                file, positions[order], rows.take(pa.array(order)), large.take(pa.array(order))
-            )
+            chosen = arrow_array(order)
+            yield Deletion(file, positions[order], rows.take(chosen), large.take(chosen))
 
     def _look_up(self, entry: Entry, wanted: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Find the rows that a delete file takes away in files other than those it names."""

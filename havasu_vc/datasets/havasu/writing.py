@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,6 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.buffers import byte_column
-from havasu_vc.geo.raster_v1_checks import check_rasters
-from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters, united_places
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds, GeographicBounds
@@ -40,6 +39,9 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
+
+if TYPE_CHECKING:
+    from havasu_vc.geo.raster_v1_outlines import Places
 
 __all__ = [
     "GEO",
@@ -283,11 +285,6 @@ def measure_rows(group: pa.RecordBatch, schema: Schema) -> Measures:
 
     Raises `GeometryError` for a geometry or a raster that is not sound.
     """
-    areas = {
-        column.id: places_of_rasters(check_rasters(group.column(column.name)))
-        for column in schema.fields
-        if column.raster is not None
-    }
     bounds = {
         column.id: bounds_of(group.column(column.name), column.geometry.encoding)
         for column in schema.fields
@@ -298,12 +295,26 @@ def measure_rows(group: pa.RecordBatch, schema: Schema) -> Measures:
         for column in schema.fields
         if column.type in (Primitive.FLOAT, Primitive.DOUBLE)
     }
-    return Measures(hash_rows(group, schema), bounds, areas, nans)
+    return Measures(hash_rows(group, schema), bounds, _areas(group, schema), nans)
+
+
+def _areas(group: pa.RecordBatch, schema: Schema) -> dict[int, Places]:
+    columns = [column for column in schema.fields if column.raster is not None]
+    if not columns:
+        return {}
+    from havasu_vc.geo.raster_v1_checks import check_rasters
+    from havasu_vc.geo.raster_v1_outlines import places_of_rasters
+
+    return {c.id: places_of_rasters(check_rasters(group.column(c.name))) for c in columns}
 
 
 def united_areas(parts: Sequence[Measures]) -> dict[int, GeographicBounds]:
     """Return where the rasters of each column are over all parts, where that is known."""
     numbers = parts[0].areas if parts else ()
+    if not numbers:
+        return {}
+    from havasu_vc.geo.raster_v1_outlines import united_places
+
     found = {number: united_places(part.areas[number] for part in parts) for number in numbers}
     return {number: area for number, area in found.items() if area is not None}
 

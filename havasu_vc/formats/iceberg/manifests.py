@@ -36,7 +36,7 @@ from havasu_vc.formats.iceberg.manifest_reading import (
 from havasu_vc.formats.iceberg.native_geometry import NativeTypes, with_type_texts
 from havasu_vc.formats.iceberg.schema import schema_to_json
 from havasu_vc.formats.iceberg.single_values import to_plain
-from havasu_vc.formats.iceberg.transforms import parse_transform
+from havasu_vc.formats.iceberg.transforms import partition_types
 from havasu_vc.formats.iceberg.values import (
     DataFileContent,
     FieldSummary,
@@ -57,7 +57,6 @@ __all__ = [
     "inherited",
     "parse_manifest",
     "parse_manifest_list",
-    "partition_types",
 ]
 
 
@@ -86,25 +85,6 @@ class Manifest:
     """The schema it was written with; many writers do not say."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """All that the header says."""
-
-
-def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[tuple[int, str, Type], ...]:
-    """Return the id, name and type of each value that the files of a spec share.
-
-    The source of a `void` field may be gone; its value is always null.
-    """
-    by_id = {column.id: column for column in schema.fields}
-    types: list[tuple[int, str, Type]] = []
-    for part in spec.fields:
-        transform = parse_transform(part.transform)
-        source = by_id.get(part.source_id)
-        if source is None and transform.kind != "void":
-            raise ValueError(f"partition field {part.name!r} has no source column")
-        result: Type = Primitive.INT
-        if source is not None and isinstance(source.type, Primitive | Decimal | Fixed):
-            result = transform.result_type(source.type)
-        types.append((part.field_id, part.name, result))
-    return tuple(types)
 
 
 def format_manifest(

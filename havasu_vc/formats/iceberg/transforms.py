@@ -38,6 +38,7 @@ __all__ = [
     "murmur3",
     "parse_spec",
     "parse_transform",
+    "partition_types",
     "since_epoch",
     "since_epoch_array",
     "truncate",
@@ -406,3 +407,22 @@ def _check(transform: str, source: Field) -> None:
         raise InvalidArgumentError(error.message, hints=error.hints) from error
     if transform == "identity" and source.type in (Primitive.FLOAT, Primitive.DOUBLE):
         raise InvalidArgumentError(f"{source.name} holds floats, which are no partitions")
+
+
+def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[tuple[int, str, Type], ...]:
+    """Return the id, name and type of each value that the files of a spec share.
+
+    The source of a `void` field may be gone; its value is always null.
+    """
+    by_id = {column.id: column for column in schema.fields}
+    types: list[tuple[int, str, Type]] = []
+    for part in spec.fields:
+        transform = parse_transform(part.transform)
+        source = by_id.get(part.source_id)
+        if source is None and transform.kind != "void":
+            raise ValueError(f"partition field {part.name!r} has no source column")
+        result: Type = Primitive.INT
+        if source is not None and isinstance(source.type, Primitive | Decimal | Fixed):
+            result = transform.result_type(source.type)
+        types.append((part.field_id, part.name, result))
+    return tuple(types)

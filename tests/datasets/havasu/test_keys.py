@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu import keys as module
@@ -26,6 +26,7 @@ from havasu_vc.model.types import Field, Geometry, Primitive, Struct
 HASHES = st.integers(0, 9).map(lambda number: number * ((1 << 64) // 9) % (1 << 64))
 
 
+@example(keys=[7, 5, 7, 9], needles=[5, 7])
 @given(keys=st.lists(HASHES, max_size=30), needles=st.lists(HASHES, max_size=10))
 def test_it_finds_every_row_with_a_key(
     keys: list[int], needles: list[int], tmp_path_factory: pytest.TempPathFactory

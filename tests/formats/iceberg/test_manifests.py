@@ -34,9 +34,9 @@ from havasu_vc.formats.iceberg.manifests import (
     inherited,
     parse_manifest,
     parse_manifest_list,
-    partition_types,
 )
 from havasu_vc.formats.iceberg.schema import schema_from_json
+from havasu_vc.formats.iceberg.transforms import partition_types
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     DataFileContent,

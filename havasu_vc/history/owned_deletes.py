@@ -1,0 +1,89 @@
+"""Rows that an engine deleted by position, taken away by tasks that each own an interval of keys.
+
+The positions are known, so that nothing is looked up: an owner reads the rows of its files that
+go, adds them up, and writes them into one delete file, or a mostly deleted file again. What is
+small, or of a dataset that owners cannot edit, whoever commits takes away himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.owners import Owner, report_batch
+from havasu_vc.datasets.havasu.owning import Owning
+from havasu_vc.datasets.havasu.parquet import Positions
+from havasu_vc.engine.protocol import Batches, Engine
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.history.owned_edits import can_be_owned, collect_owned, cuts_of, owner_values
+from havasu_vc.model.task import Task, kernel, task_of
+
+__all__ = ["for_owners", "take_away"]
+
+LEAST_ROWS = 1 << 17
+"""No more rows than these are taken away in one go."""
+
+
+def for_owners(edit: Edit, deleted: Mapping[str, Positions]) -> bool:
+    """Whether so many rows go from data files that owners of keys may take them away, and can."""
+    if sum(map(len, deleted.values())) <= LEAST_ROWS:
+        return False
+    dataset = edit.dataset
+    here = dataset.storage.fetcher is None or all(map(dataset.storage.has, deleted))
+    # Elsewhere rows that go count in the columns that the edit leaves.
+    return here and dataset.schema == edit.schema and can_be_owned(dataset, edit.schema)
+
+
+def take_away(
+    edit: Edit, deleted: Mapping[str, Positions], removed: Collection[Entry], engine: Engine
+) -> None:
+    """Take the rows at some positions out of data files; the caller counts changes.
+
+    `removed` are data files that the edit takes away as a whole.
+    """
+    leaving = {entry.file for entry in removed}
+    # What a delete file says beside of files that leave, the driver writes again.
+    shared: set[str] = {
+        target
+        for entry in edit.dataset.delete_entries
+        if not leaving.isdisjoint(entry.targets)
+        for target in entry.targets
+    }
+    waiting = dict(deleted)
+    tasks: list[Task] = []
+    for owner in owner_values(edit, cuts_of(edit), "change"):
+        mine = {file.name: waiting.pop(file.name) for file in owner.files if file.name in waiting}
+        if mine:
+            tasks.append(task_of(own_deletes, (), _without(owner, leaving, shared), mine))
+
+    def run() -> Batches:
+        return engine.run_dealt([], tasks, description=f"Taking in {edit.dataset.path}")
+
+    collect_owned(edit, run)
+
+
+def _without(owner: Owner, leaving: set[str], shared: set[str]) -> Owner:
+    """Return an owner to whom files that leave anyhow are no matter, nor what deletes from them."""
+    return replace(
+        owner,
+        files=tuple(
+            replace(file, whole=file.whole and file.name not in shared)
+            for file in owner.files
+            if file.name not in leaving
+        ),
+        deletes=tuple(each for each in owner.deletes if shared.isdisjoint(each.targets)),
+    )
+
+
+@kernel
+def own_deletes(
+    pieces: tuple[()], owner: Owner, deleted: Mapping[str, Positions]
+) -> Iterator[pa.RecordBatch]:
+    """Take the rows at some positions out of the files of an interval; nothing is dealt to it."""
+    with Owning(owner) as work:
+        work.drop(deleted)
+        report = work.finish()
+    yield report_batch(report)
