@@ -218,6 +218,19 @@ class GeometryError(InvalidInputError):
     """Geometry bytes cannot be read, or do not fit their column."""
 
     kind = ErrorKind.GEOMETRY
+    what = "geometry"
+    """What the value is: `geometry` or `raster`."""
+    row: int | None = None
+    """The place of the value in its column; None where not one value is meant."""
+    reason = ""
+    """What is wrong with that value."""
+
+    @classmethod
+    def of_value(cls, row: int, reason: str, *, what: str = "geometry") -> "GeometryError":
+        """Return the error for one value of a column."""
+        error = cls(f"the {what} in row {row} cannot be used: {reason}")
+        error.what, error.row, error.reason = what, row, reason
+        return error
 
 
 class SchemaViolationError(InvalidInputError):

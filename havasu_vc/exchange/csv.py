@@ -10,10 +10,12 @@ names its line.
 from __future__ import annotations
 
 import csv
+import io
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,9 @@ import pyarrow.csv as pacsv
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, StorageError
 from havasu_vc.exchange.csv_coordinates import no_number, require_numbers
+from havasu_vc.exchange.csv_release import can_be_text, misfits, typed
+from havasu_vc.exchange.csv_types import Judgement, arrow_type_of, convert
+from havasu_vc.exchange.far import SourceFile, extension_of, opened, shown, size_of
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS
 from havasu_vc.exchange.layout import (
     CrsNames,
@@ -32,16 +37,17 @@ from havasu_vc.exchange.layout import (
     stored_batches,
 )
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.evolution import agreed_type
 from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
-from havasu_vc.model.types import Encoding
+from havasu_vc.model.types import Encoding, Type
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_systems import reporting_store_errors
+from havasu_vc.store.object_urls import is_url
 
 __all__ = [
     "CsvSource",
-    "Judgement",
-    "convert",
     "open_one",
 ]
 
@@ -53,6 +59,8 @@ _MOST_COLUMNS = 10_000
 _WKT_NAMES = ("wkt", "geom", "geometry", "the_geom", "wkt_geom", "shape")
 _LON_NAMES = ("longitude", "lon", "lng", "long", "x")
 _LAT_NAMES = ("latitude", "lat", "y")
+_MOST_SHOWN = 60
+"""Characters of a value that a message shows."""
 _NUMBERS = ("int64", "float64", "decimal")
 
 
@@ -64,6 +72,23 @@ class _Form:
     delimiter: str
     encoding: str
     block: int
+
+    @property
+    def shown(self) -> str:
+        """How people call the file."""
+        return shown(self.path)
+
+    def text(self, *, encoding: str | None = None, errors: str = "replace") -> IO[str]:
+        """Open the file as text."""
+        return io.TextIOWrapper(_bytes(self.path), encoding or self.encoding, errors, newline="")
+
+
+def _bytes(path: str) -> IO[bytes]:
+    """Open a file, given by its path or its URL."""
+    if not is_url(path):
+        return open(path, "rb")
+    with reporting_store_errors(shown(path), "read"):
+        return cast("IO[bytes]", opened(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +105,8 @@ class _Reading:
     geometry: str | None
     """The name of the geometry column."""
     layout: SourceLayout
+    known: tuple[tuple[str, Type], ...] = ()
+    """Columns that are read in the types that a dataset has, rather than as judged."""
 
 
 @dataclass(frozen=True)
@@ -92,33 +119,88 @@ class CsvSource:
     rows: int | None
     input_bytes: int
     reading: _Reading
-    notes: tuple[str, ...] = ()
+    doubts: tuple[tuple[str, str], ...] = ()
+    """Columns, and what a person may want to know of how they were taken."""
     title: str | None = None
     description: str | None = None
     key_hint: tuple[str, ...] = ()
+    assumed_crs: bool = False
+    """Whether its system follows from what its columns are called alone."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person may want to know of how columns were taken."""
+        return tuple(doubt for _, doubt in self.doubts)
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return the one task that reads the file."""
         reading = replace(self.reading, layout=self.reading.layout.select(columns))
         return [task_of(read_csv, reading)]
 
+    def read_as(self, schema: Schema) -> CsvSource:
+        """Return the same file, with columns in the types of a dataset where values allow it.
+
+        What its values look like in one release is chance; the dataset's columns hold them all.
+        Raises `InvalidFileError` for a value that a column of the dataset cannot hold.
+        """
+        reading, came = self.reading, self.schema.by_name
+        geometries = {*(reading.coordinates or ()), reading.geometry, reading.wkt}
+        wanted = {
+            field.name: field.type
+            for field in schema.fields
+            if field.name in came
+            and (field.geometry or field.raster or came[field.name].geometry) is None
+            and field.type != came[field.name].type
+            and can_be_text(field.type)
+            and field.name not in geometries
+        }
+        if not wanted:
+            return self
+        for name, odd in misfits(_text_batches(reading.form), wanted).items():
+            type_ = wanted.pop(name)
+            if agreed_type(type_, came[name].type) is None:
+                raise InvalidFileError(
+                    reading.form.shown,
+                    f"row {odd.row:,} has {_short(odd.value)} in column {name!r}, which is "
+                    f"{type_} in the dataset",
+                    hints=(
+                        f"mend the row, or import it as another dataset with --csv-text {name}",
+                    ),
+                )
+        fields = tuple(
+            replace(each, type=wanted.get(each.name, each.type)) for each in self.schema.fields
+        )
+        taken = Schema(fields, self.schema.identifier_ids)
+        layout = replace(reading.layout, schema=taken)
+        return replace(
+            self,
+            schema=taken,
+            reading=replace(reading, layout=layout, known=tuple(wanted.items())),
+            doubts=tuple(doubt for doubt in self.doubts if doubt[0] not in wanted),
+        )
+
 
 def open_one(
-    paths: Sequence[Path], name: str, options: SourceOptions, *, root: Path | None = None
+    paths: Sequence[SourceFile], name: str, options: SourceOptions, *, root: Path | None = None
 ) -> CsvSource:
     """Open the only file there is, reading it once."""
     (path,) = paths
     form = _form_of(path, options)
     form, judged, rows = _judge(form)
-    types = {name: judgement.type for name, judgement in judged.items()}
+    require_names(options.csv_text, list(judged), "column")
+    types = {
+        column: "text" if column in options.csv_text else judgement.type
+        for column, judgement in judged.items()
+    }
     wkt, coordinates = _geometry_columns(form, judged, types, options)
     geometry = wkt or (_geometry_name(types) if coordinates else None)
-    arrow = pa.schema([pa.field(name, arrow_type_of(type_)) for name, type_ in types.items()])
+    arrow = pa.schema([pa.field(each, arrow_type_of(type_)) for each, type_ in types.items()])
     geometries = {}
     crs = CrsNames(options.crs)
+    degrees = False
     if geometry is not None:
         degrees = coordinates is not None and _are_degrees(coordinates)
-        identifier = crs.name(DEFAULT_CRS if degrees else None, str(path))
+        identifier = crs.name(DEFAULT_CRS if degrees else None, shown(str(path)))
         shape = "POINT" if coordinates else None
         encoding = Encoding.WKT if wkt else Encoding.WKB
         geometries[geometry] = GeometryColumn(encoding, identifier, shape)
@@ -129,23 +211,42 @@ def open_one(
     layout = lay_out(arrow, geometries, options)
     reading = _Reading(form, tuple(types.items()), wkt, coordinates, geometry, layout)
     return CsvSource(
-        name=path.stem,
+        name=name,
         schema=layout.schema,
         crs=crs.wkt if layout.encodings else {},
         rows=rows,
-        input_bytes=path.stat().st_size,
+        input_bytes=size_of(path),
         reading=reading,
+        assumed_crs=degrees and options.crs is None,
+        doubts=tuple(_doubts(judged, types, layout.schema, coordinates or ())),
     )
+
+
+def _doubts(
+    judged: Mapping[str, Judgement],
+    types: Mapping[str, str],
+    schema: Schema,
+    coordinates: tuple[str, ...],
+) -> Iterator[tuple[str, str]]:
+    """Yield columns, and what a person may want to know of how they were taken."""
+    settled = {*schema.key.names, *coordinates, *(field.name for field in schema.geometries)}
+    for name, judgement in judged.items():
+        if name in schema.by_name and name not in settled and types[name] == judgement.type:
+            doubt = judgement.doubts(name)
+            if doubt is not None:
+                yield name, doubt
 
 
 @kernel
 def read_csv(reading: _Reading) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a CSV file in stored types."""
-    yield from stored_batches(_converted(reading), reading.layout, reading.form.path)
+    yield from stored_batches(
+        _converted(reading), reading.layout, reading.form.shown, from_start=True
+    )
 
 
 def _converted(reading: _Reading) -> Iterator[pa.RecordBatch]:
-    types = dict(reading.types)
+    types, known = dict(reading.types), dict(reading.known)
     names = reading.layout.schema.names
     for batch in _text_batches(reading.form):
         columns = []
@@ -156,7 +257,10 @@ def _converted(reading: _Reading) -> Iterator[pa.RecordBatch]:
                 column = batch.column(name)
                 columns.append(pc.if_else(pc.equal(column, ""), None, column))
             else:
-                columns.append(convert(batch.column(name), types[name]))
+                column = batch.column(name)
+                columns.append(
+                    typed(column, known[name]) if name in known else convert(column, types[name])
+                )
         yield pa.RecordBatch.from_arrays(columns, list(names))
 
 
@@ -176,6 +280,10 @@ def _points(batch: pa.RecordBatch, names: tuple[str, str], types: Mapping[str, s
     return pc.if_else(valid, column, pa.scalar(None, pa.binary()))
 
 
+def _short(value: str) -> str:
+    return repr(value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…")
+
+
 def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
     """Read all values once, with blocks as large as the longest row asks for."""
     while True:
@@ -192,7 +300,7 @@ def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
         except _RowTooLongError as error:
             if form.block >= _LARGEST_BLOCK:
                 raise InvalidFileError(
-                    form.path, "a row is longer than 512 MiB; is a quote left open?"
+                    form.shown, "a row is longer than 512 MiB; is a quote left open?"
                 ) from error
             form = replace(form, block=form.block * 4)
 
@@ -208,7 +316,7 @@ def _require_closed(form: _Form, last: str | None) -> None:
     # What comes first takes the byte order mark that some encodings begin with.
     ends = [("x" + text).encode(form.encoding, "replace") for text in quoted]
     skipped = len("x".encode(form.encoding))
-    with open(form.path, "rb") as file:
+    with _bytes(form.path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - len(ends[0]), 0))
         tail = file.read()
@@ -218,7 +326,7 @@ def _require_closed(form: _Form, last: str | None) -> None:
     if quoted[0].rstrip("\r\n").endswith('"') and _quotes(form) % 2 == 0:
         return
     raise InvalidFileError(
-        form.path,
+        form.shown,
         "it ends inside a quoted value",
         hints=("fetch or export it again if it was cut short, or close the quote",),
     )
@@ -226,7 +334,7 @@ def _require_closed(form: _Form, last: str | None) -> None:
 
 def _quotes(form: _Form) -> int:
     """Return how many quotes a file has."""
-    with open(form.path, encoding=form.encoding, errors="replace", newline="") as file:
+    with form.text() as file:
         return sum(part.count('"') for part in iter(lambda: file.read(1 << 20), ""))
 
 
@@ -239,7 +347,7 @@ def _text_batches(form: _Form) -> Iterator[pa.RecordBatch]:
     names = _header(form)
     try:
         with pacsv.open_csv(
-            form.path,
+            opened(form.path),
             read_options=pacsv.ReadOptions(
                 block_size=form.block,
                 encoding=form.encoding,
@@ -263,6 +371,9 @@ def _text_batches(form: _Form) -> Iterator[pa.RecordBatch]:
 
 
 def _translated(form: _Form, error: Exception) -> Exception:
+    if is_url(form.path) and isinstance(error, OSError):
+        with reporting_store_errors(form.shown, "read"):
+            raise error
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     if "straddl" in text:
         return _RowTooLongError()
@@ -270,18 +381,18 @@ def _translated(form: _Form, error: Exception) -> Exception:
         return _ragged(form)
     if "UTF8" in text or isinstance(error, UnicodeError):
         return InvalidFileError(
-            form.path,
+            form.shown,
             f"its text is not {form.encoding}",
             hints=("name its encoding with --csv-encoding, such as --csv-encoding latin-1",),
         )
     if "Empty CSV" in text:
-        return InvalidFileError(form.path, "the file is empty")
-    return InvalidFileError(form.path, f"not a readable CSV: {text}")
+        return InvalidFileError(form.shown, "the file is empty")
+    return InvalidFileError(form.shown, f"not a readable CSV: {text}")
 
 
 def _ragged(form: _Form) -> InvalidFileError:
     """Return the error for a row with too many or too few values, with its line."""
-    with open(form.path, encoding=form.encoding, errors="replace", newline="") as text:
+    with form.text() as text:
         rows = csv.reader(text, delimiter=form.delimiter)
         width = len(next(rows, []))
         line = rows.line_num + 1
@@ -296,7 +407,7 @@ def _ragged(form: _Form) -> InvalidFileError:
         except csv.Error as error:
             reason = f"line {line}: {error}"
     return InvalidFileError(
-        form.path, reason, hints=("values that hold the delimiter must be in double quotes",)
+        form.shown, reason, hints=("values that hold the delimiter must be in double quotes",)
     )
 
 
@@ -304,7 +415,7 @@ def _header(form: _Form) -> list[str]:
     """Return the column names in a file's first line."""
     encoding = "utf-8-sig" if form.encoding.lower().replace("_", "-") == "utf-8" else form.encoding
     try:
-        with open(form.path, encoding=encoding, newline="") as text:
+        with form.text(encoding=encoding, errors="strict") as text:
             names = next(csv.reader(text, delimiter=form.delimiter), [])
     except LookupError as error:
         raise InvalidArgumentError(
@@ -312,45 +423,45 @@ def _header(form: _Form) -> list[str]:
             hints=("such as utf-8, latin-1 or cp1252",),
         ) from error
     except PermissionError as error:
-        raise StorageError(f"{form.path} cannot be read: permission denied") from error
+        raise StorageError(f"{form.shown} cannot be read: permission denied") from error
     except (UnicodeError, csv.Error, OSError) as error:
         raise _translated(form, error) from error
     if not any(name.strip() for name in names):
         raise InvalidFileError(
-            form.path,
+            form.shown,
             "the file is empty" if not names else "its first line names no columns",
             hints=("the first line of a CSV file holds the names of its columns",),
         )
     blank = next((number for number, name in enumerate(names, 1) if not name.strip()), None)
     if blank is not None:
-        raise InvalidFileError(form.path, f"column {blank} has no name in the first line")
+        raise InvalidFileError(form.shown, f"column {blank} has no name in the first line")
     if len(names) > _MOST_COLUMNS:
         raise InvalidFileError(
-            form.path,
+            form.shown,
             f"it has {len(names):,} columns, and a CSV of at most {_MOST_COLUMNS:,} is read",
             hints=("make rows of the columns, or write it as Parquet",),
         )
     twice = repeated(names)
     if twice:
-        raise InvalidFileError(form.path, f"two columns are called {twice[0]!r}")
+        raise InvalidFileError(form.shown, f"two columns are called {twice[0]!r}")
     return names
 
 
-def _form_of(path: Path, options: SourceOptions) -> _Form:
+def _form_of(path: SourceFile, options: SourceOptions) -> _Form:
     delimiter = options.csv_delimiter
-    if delimiter is None and path.suffix.lower() in (".tsv", ".tab"):
+    if delimiter is None and extension_of(path) in (".tsv", ".tab"):
         delimiter = "\t"
     if delimiter is not None and len(delimiter) != 1:
         raise InvalidArgumentError(
             f"{delimiter!r} cannot be a delimiter", hints=("give one character, such as ';'",)
         )
-    with path.open("rb") as file:
+    with _bytes(str(path)) as file:
         start = file.read(65_536)
     if not start.strip():
-        raise InvalidFileError(str(path), "the file is empty")
+        raise InvalidFileError(shown(str(path)), "the file is empty")
     if b"\x00" in start and "16" not in options.csv_encoding and "32" not in options.csv_encoding:
         raise InvalidFileError(
-            str(path),
+            shown(str(path)),
             "not a text file",
             hints=("give the file the extension of what it is, or name its encoding",),
         )
@@ -393,7 +504,7 @@ def _geometry_columns(
     ]
     for text in pair if None not in pair and not {*pair} & {*options.leave_out} else ():
         if text is not None and types[text] not in _NUMBERS:
-            require_numbers(form.path, _text_batches(form), text)
+            require_numbers(form.shown, _text_batches(form), text)
     lon = _first_number(_LON_NAMES, lower, types)
     lat = _first_number(_LAT_NAMES, lower, types)
     both = lon is not None and lat is not None and (lon.lower() == "x") == (lat.lower() == "y")
@@ -413,146 +524,3 @@ def _are_degrees(coordinates: tuple[str, str]) -> bool:
 def _geometry_name(types: Mapping[str, str]) -> str:
     lower = {name.lower() for name in types}
     return next(name for name in ("geom", "geometry", "geom_point") if name not in lower)
-
-
-# What type the values of a CSV column have, judged from all of them.
-#
-# Guessing from the first block makes an import depend on the order of rows. Here every
-# value is looked at before one is kept, so the same rows always give the same types:
-# the first type of the list below that every value of the column has.
-#
-#     boolean     true, false (any case)
-#     int64       whole numbers; a leading zero (`007`) makes a column text
-#     decimal     whole numbers beyond int64, up to 38 digits
-#     float64     numbers; not when one has more digits than that holds
-#     date        2020-01-31
-#     timestamp   2020-01-31T10:00:00, also with a blank for the T and with fractions
-#     timestamptz the same with Z or +02:00 on every value
-#     time        10:00:00
-#     text        all else
-#
-# An empty value is null. A quoted empty value (`""`) is an empty text, and null in a
-# column that is not text.
-
-_TYPES: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int64": pa.int64(),
-    "decimal": pa.decimal128(38, 0),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", tz="UTC"),
-    "time": pa.time64("us"),
-    "text": pa.string(),
-}
-_WHOLE = r"^[+-]?(?:0|[1-9][0-9]*)$"
-_TIMED = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
-_PATTERNS = {
-    "boolean": r"^(?i:true|false)$",
-    "int64": _WHOLE,
-    "decimal": r"^[+-]?(?:0|[1-9][0-9]{0,37})$",
-    "float64": r"^[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
-    r"|^[+-]?(?i:nan|inf|infinity)$",
-    "date": r"^\d{4}-\d\d-\d\d$",
-    "timestamp": _TIMED + "$",
-    "timestamptz": _TIMED + r"(?:[zZ]|[+-]\d\d(?::?\d\d)?)$",
-    "time": r"^\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?$",
-}
-# Whole numbers of 16 digits, and others of more than the 17 that any float is written with.
-_TOO_LONG = r"^[+-]?[1-9][0-9]{15,}$|^[+-]?[0.]*[1-9]\.?(?:[0-9]\.?){17,}"
-
-
-@dataclass(slots=True)
-class Judgement:
-    """The types that a column can still be of, narrowed block by block."""
-
-    possible: list[str] = field(default_factory=lambda: list(_TYPES))
-    """Types that every value seen so far has."""
-    seen: bool = False
-    """Whether there was any value."""
-    too_long: bool = False
-    """Whether a number was seen that floating point would round."""
-    wkt: bool = True
-    """Whether every value looks like WKT."""
-
-    def look(self, column: pa.Array) -> None:
-        """Take the values of a block into account."""
-        values = pc.drop_null(_blank_as_null(column))
-        if not len(values):
-            return
-        self.seen = True
-        # Most columns settle at once: the first type that fits the whole block is sure to
-        # be tried again, and all before it are out for good.
-        for name in list(self.possible):
-            if name == "text" or self._fits(values, name):
-                break
-            self.possible.remove(name)
-        if "float64" in self.possible and not self.too_long:
-            self.too_long = _any(values, _TOO_LONG)
-        if self.wkt:
-            self.wkt = _all(values, _WKT)
-
-    def _fits(self, values: pa.Array, name: str) -> bool:
-        if not _all(values, _PATTERNS[name]):
-            return False
-        try:
-            _cast(values, name)
-        except pa.ArrowInvalid:
-            return False
-        return True
-
-    @property
-    def type(self) -> str:
-        """The type of the column; text when there was no value."""
-        if not self.seen:
-            return "text"
-        return "text" if self.possible[0] == "float64" and self.too_long else self.possible[0]
-
-
-_WKT = (
-    r"^\s*(?i:SRID=\d+;)?\s*(?i:POINT|LINESTRING|POLYGON|MULTIPOINT|MULTILINESTRING|MULTIPOLYGON"
-    r"|GEOMETRYCOLLECTION)\s*(?i:ZM|Z|M)?\s*(?:\(|(?i:EMPTY)).*"
-)
-
-
-def arrow_type_of(name: str) -> pa.DataType:
-    """Return the Arrow type of a judged type."""
-    return _TYPES[name]
-
-
-def convert(column: pa.Array, name: str) -> pa.Array:
-    """Return a text column as the type that was judged."""
-    return column if name == "text" else _cast(_blank_as_null(column), name)
-
-
-def _blank_as_null(column: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-
-
-def _all(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
-
-
-def _any(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(values, pattern)).as_py())
-
-
-def _cast(values: pa.Array, name: str) -> pa.Array:
-    special: dict[str, Callable[[pa.Array], pa.Array]] = {
-        "boolean": lambda column: pc.equal(pc.utf8_lower(column), "true"),
-        "int64": lambda column: _without_plus(column).cast(pa.int64()),
-        "decimal": lambda column: _without_plus(column).cast(pa.decimal128(38, 0)),
-        "float64": lambda column: _without_plus(column).cast(pa.float64()),
-        "time": _time,
-    }
-    return special[name](values) if name in special else values.cast(_TYPES[name])
-
-
-def _without_plus(column: pa.Array) -> pa.Array:
-    return pc.utf8_ltrim(column, "+")
-
-
-def _time(column: pa.Array) -> pa.Array:
-    # Arrow reads no times of day from text, but points in time, and takes the day off them.
-    moments = pc.binary_join_element_wise("1970-01-01T", column, "")
-    return moments.cast(pa.timestamp("us")).cast(pa.time64("us"))

@@ -24,6 +24,7 @@ __all__ = [
     "EXTENSIONS",
     "FarFile",
     "SourceFile",
+    "extension_of",
     "opened",
     "parts_below",
     "shown",
@@ -32,7 +33,9 @@ __all__ = [
 ]
 
 EXTENSIONS = (".parquet", ".geoparquet", ".pq", ".parq")
-"""What is read where it is."""
+"""What is read where it is, also many files as one table."""
+TEXTS = (".csv", ".tsv", ".tab", ".txt")
+"""What is read where it is, one file as a table."""
 _MAGIC = re.compile(r"[*\[]")
 
 
@@ -57,6 +60,12 @@ SourceFile = Path | FarFile
 def size_of(file: SourceFile) -> int:
     """Return how many bytes a file has."""
     return file.size if isinstance(file, FarFile) else file.stat().st_size
+
+
+def extension_of(file: SourceFile) -> str:
+    """Return what the name of a file ends with, in small letters."""
+    path = urlsplit(file.url).path if isinstance(file, FarFile) else str(file)
+    return PurePosixPath(path).suffix.lower()
 
 
 def parts_below(file: SourceFile, root: Path | None) -> tuple[str, ...]:
@@ -92,7 +101,7 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
     with reporting_store_errors(shown_url(location), "looked into"):
         there = system.get_file_info(base)
         if there.type is fs.FileType.File and magic is None:
-            _require_parquet(location, PurePosixPath(base).suffix.lower())
+            _require_readable(location, PurePosixPath(base).suffix.lower())
             return PurePosixPath(base).stem, [_file(url, base, there, base)]
         found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
     wanted = None if magic is None else _pattern(url.path[len(start) :])
@@ -108,7 +117,10 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
     if not files:
         raise SourceNotFoundError(
             f"there is no Parquet file at {shown_url(location)}",
-            hints=("only Parquet files are read where they are: get others as files first",),
+            hints=(
+                "a folder or a pattern is of Parquet files, and a CSV file is named by itself: "
+                "get others as files first",
+            ),
         )
     if len(files) == 1 and magic is not None:
         return PurePosixPath(urlsplit(files[0].url).path).stem, files
@@ -133,13 +145,13 @@ def _is_wanted(below: PurePosixPath, wanted: re.Pattern[str] | None) -> bool:
     return not any(part.startswith(("_", ".")) for part in below.parts)
 
 
-def _require_parquet(location: str, extension: str) -> None:
-    if extension not in EXTENSIONS:
+def _require_readable(location: str, extension: str) -> None:
+    if extension not in (*EXTENSIONS, *TEXTS):
         said = f"files of type {extension} are" if extension else "a file without extension is"
         raise InvalidFileError(
             shown_url(location),
             f"{said} not read in a bucket",
-            hints=(f"get it as a file first; what is read: {', '.join(EXTENSIONS)}",),
+            hints=(f"get it as a file first; what is read: {', '.join((*EXTENSIONS, *TEXTS))}",),
         )
 
 

@@ -14,7 +14,13 @@ from dataclasses import field, replace
 
 import pyarrow as pa
 
-from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, UnsupportedTypeError
+from havasu_vc.errors import (
+    CrsError,
+    GeometryError,
+    InvalidArgumentError,
+    InvalidFileError,
+    UnsupportedTypeError,
+)
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import parse_crs
@@ -65,14 +71,36 @@ class SourceLayout:
         kept = tuple((name, encoding) for name, encoding in self.encodings if name in columns)
         return SourceLayout(self.schema.select(tuple(columns)), kept)
 
-    def store(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch that was read, in stored types and the schema's geometry encoding."""
+    def store(self, batch: pa.RecordBatch, first_row: int | None = None) -> pa.RecordBatch:
+        """Return a batch that was read, in stored types and the schema's geometry encoding.
+
+        A geometry that is none is an error that names its row: by the key, and by its number in
+        the file where `first_row` says which one the batch begins with.
+        """
         for name, encoding in self.encodings:
             wanted = self.schema.by_name[name]
             index = batch.schema.get_field_index(name)
-            values = _stored_geometry(batch.column(index), encoding, wanted)
+            try:
+                values = _stored_geometry(batch.column(index), encoding, wanted)
+            except GeometryError as error:
+                raise self._located(error, name, batch, first_row) from error
             batch = batch.set_column(index, pa.field(name, values.type), values)
         return to_stored(batch, self.schema)
+
+    def _located(
+        self, error: GeometryError, name: str, batch: pa.RecordBatch, first_row: int | None
+    ) -> GeometryError:
+        row = error.row
+        if row is None:
+            return error
+        parts = [] if first_row is None else [f"row {first_row + row:,}"]
+        keys = [f"{key} {batch.column(key)[row].as_py()!r}" for key in self.schema.key.names]
+        parts += [f"the row with {', '.join(keys)}"] if keys else []
+        where = ", ".join(parts) or "a row"
+        return GeometryError(
+            f"column {name!r}, {where}: its geometry cannot be used: {error.reason}",
+            hints=error.hints,
+        )
 
 
 def lay_out(
@@ -115,16 +143,19 @@ def lay_out(
 
 
 def stored_batches(
-    batches: Iterator[pa.RecordBatch], layout: SourceLayout, path: str
+    batches: Iterator[pa.RecordBatch], layout: SourceLayout, path: str, *, from_start: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches in stored types, cut to the size that sources promise.
 
+    Where they begin with the first row of the file, rows can be named by their numbers.
     Raises `InvalidFileError` for text that is not UTF-8 and lists that make no sense,
     which no reader below looks for.
     """
+    row = 1
     for batch in bounded(_sound(batches, path), MOST_BATCH_BYTES, MOST_BATCH_ROWS):
         if batch.num_rows:
-            yield layout.store(batch)
+            yield layout.store(batch, row if from_start else None)
+            row += batch.num_rows
 
 
 def _sound(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

@@ -219,7 +219,8 @@ def read_row_groups(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of some row groups in stored types."""
     batches = _read(reading, groups, batch_rows, streamed, alone)
-    yield from stored_batches(batches, reading.layout, shown(reading.path))
+    start = groups == tuple(range(len(groups)))
+    yield from stored_batches(batches, reading.layout, shown(reading.path), from_start=start)
 
 
 def _read(

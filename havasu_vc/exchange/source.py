@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
+from havasu_vc.exchange.boxes import Box
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Encoding
@@ -34,9 +35,6 @@ MOST_BATCH_BYTES = 32 * 1024 * 1024
 """Batches of a source are cut at about this size."""
 TASK_BYTES = 64 * 1024 * 1024
 """A task reads about this much, uncompressed, where the format lets a file be cut."""
-
-Box: TypeAlias = tuple[float, float, float, float]
-"""West, south, east and north in some system; with west beyond east around the globe."""
 
 
 class Source(Protocol):
@@ -129,6 +127,8 @@ class SourceOptions:
     """The CSV column that holds latitudes or northings; None to find it by name."""
     csv_drop_coordinates: bool = False
     """Whether the two coordinate columns of a CSV leave once they are a geometry."""
+    csv_text: tuple[str, ...] = ()
+    """The CSV columns that are text, whatever their values look like."""
     csv_delimiter: str | None = None
     """The text between CSV values; None for a tab in `.tsv` and `.tab`, else found out."""
     csv_encoding: str = "utf-8"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange.addresses import is_address
-from havasu_vc.exchange.far import EXTENSIONS, SourceFile, stored_files
+from havasu_vc.exchange.far import SourceFile, extension_of, stored_files
 from havasu_vc.exchange.formats import (
     ARCHIVE,
     BY_EXTENSION,
@@ -45,6 +46,8 @@ __all__ = [
     "meets",
     "open_sources",
     "parse_table_location",
+    "read_as",
+    "rows_meeting",
     "windowed",
 ]
 
@@ -175,7 +178,7 @@ def _find(location: str) -> _Found:
         raise SourceNotFoundError("the source has no name that a file could have")
     if in_bucket(location):
         name, files = stored_files(location)
-        return _Found(name, BY_EXTENSION[EXTENSIONS[0]], tuple(files))
+        return _Found(name, BY_EXTENSION[extension_of(files[0])], tuple(files))
     path = Path(location)
     if path.is_dir():
         return _folder(path, location)
@@ -362,14 +365,20 @@ def rows_in_box(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task that are in a box, with the columns that are kept."""
     for batch in run_task(task):
-        if edges is None:
-            inside = meets(box, row_bounds(batch.column(column), encoding))
-        else:
-            inside = meets_on_globe(box, globe_row_bounds(batch.column(column), encoding, edges))
+        inside = rows_meeting(batch.column(column), encoding, box, edges)
         if not inside.any():
             continue
         rows = batch if inside.all() else batch.filter(pa.array(inside))
         yield rows if kept is None else rows.select(list(kept))
+
+
+def rows_meeting(
+    column: pa.Array, encoding: Encoding, box: Box, edges: str | None = None
+) -> npt.NDArray[np.bool_]:
+    """Return which geometries have a box that meets a box; `edges` as of a geography."""
+    if edges is None:
+        return meets(box, row_bounds(column, encoding))
+    return meets_on_globe(box, globe_row_bounds(column, encoding, edges))
 
 
 def meets(box: Box, bounds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -383,3 +392,14 @@ def meets(box: Box, bounds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     after, before = bounds[:, 2] >= west, bounds[:, 0] <= east
     # Also where NaN compares as false both times.
     return np.asarray(within & ((after & before) if west <= east else (after | before)))
+
+
+def read_as(source: Source, schema: Schema) -> Source:
+    """Return a source read in the types of a dataset, where its format leaves types to be judged.
+
+    Raises `InvalidFileError` for a value that a column of the dataset cannot hold.
+    """
+    if isinstance(source, WindowedSource):
+        return replace(source, whole=read_as(source.whole, schema))
+    judged = getattr(source, "read_as", None)
+    return source if judged is None else cast("Source", judged(schema))

@@ -19,6 +19,8 @@ __all__ = [
     "ImportResult",
     "Problem",
     "RepoStatus",
+    "TakenColumn",
+    "Understood",
     "WaitingMerge",
 ]
 
@@ -60,6 +62,39 @@ class CommitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenColumn:
+    """A column as an import took it."""
+
+    name: str
+    """Its name."""
+    type: str
+    """The type of its values; of a geometry, `geometry`."""
+    shape: str | None = None
+    """The geometry type that it announces; None for any, and for other columns."""
+    crs: str | None = None
+    """The coordinate reference system of its geometries; None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A table as an import understood it."""
+
+    rows: int
+    """How many rows it has."""
+    columns: tuple[TakenColumn, ...]
+    """Its columns, in order."""
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart; `()` for none."""
+    key_from: str | None = None
+    """Where the key comes from: `option`, `file`, `dataset`, `found`; `made` where rows
+    get numbers; None without one."""
+    possible_keys: tuple[str, ...] = ()
+    """Where it has no key, columns that could be one: unique and never null, likely ones first."""
+    crs_from: str | None = None
+    """Where the CRS comes from: `option`, `file`, `assumed`; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
 class ImportResult:
     """The outcome of an import."""
 
@@ -71,6 +106,8 @@ class ImportResult:
     """Rows inserted, updated and deleted, by dataset."""
     notes: tuple[str, ...] = ()
     """Notes for a person, one line each."""
+    understood: Mapping[str, Understood] = field(default_factory=dict)
+    """How each table was taken, by dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +156,8 @@ class RepoStatus:
     """Obstacles to other commands, one line each."""
     waiting: WaitingMerge | None = None
     """The merge that waits, if one does and its state can be read."""
+    elsewhere: str | None = None
+    """A branch to switch to that has commits, here or on a remote, where HEAD's has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.imports import kind_of_new as kind_of_new
     from havasu_vc.transfer.imports import replacement as replacement
     from havasu_vc.transfer.rasters import Rasters as Rasters
+    from havasu_vc.transfer.table_info import parse_table_info as parse_table_info
 
 __getattr__ = loads(
     __name__,
@@ -29,5 +30,6 @@ __getattr__ = loads(
         "import_histories": ["import_source"],
         "imports": ["ImportRequest", "kind_of_new", "replacement"],
         "rasters": ["Rasters"],
+        "table_info": ["parse_table_info"],
     },
 )

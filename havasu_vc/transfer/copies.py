@@ -154,7 +154,7 @@ def commit_from(
         Path(file),
         dataset,
         message,
-        wanted=parse_filters(filters) if filters else None,
+        wanted=parse_filters(filters, of_changes=True) if filters else None,
         dry_run=dry_run,
         allow_empty=allow_empty,
     )

@@ -186,7 +186,8 @@ def _export_iceberg(
     dataset = repo.dataset(path, revision)
     if dataset.in_files is None:
         raise InvalidArgumentError(
-            f"{path} is a Kart dataset, which is no set of files that a table could have",
+            f"{path} is a {dataset.kind.capitalize()} dataset, "
+            "which is no set of files that a table could have",
             hints=("export it to Parquet, or `havasu-vc convert` it first",),
         )
     request = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)

@@ -9,7 +9,8 @@ and so do those that differ in one column from a row of the last import that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
-from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, kind_of, require_kind
+from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -35,7 +36,7 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.exchange.sources import open_sources
+from havasu_vc.exchange.sources import open_sources, read_as
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
@@ -47,17 +48,28 @@ from havasu_vc.model.evolution import (
     match_by_name,
     with_stored_names,
 )
-from havasu_vc.model.names import KART_VERSION, TABLE_MARKER, check_dataset_path, repeated
+from havasu_vc.model.names import KART_VERSION, check_dataset_path, repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.results import ImportResult
+from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.sharing import FarDataset, far_place, sent, written_far
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
+from havasu_vc.transfer.listed_rows import listed_changes, listed_keys, listed_tasks
 from havasu_vc.transfer.replaced import Replaced
+from havasu_vc.transfer.table_info import TableInfo, info_documents
+from havasu_vc.transfer.understanding import (
+    far_off,
+    likely_renames,
+    possible_keys,
+    understood,
+    version_of,
+    with_column_names,
+    with_rows_named,
+)
 
 __all__ = ["ImportRequest", "import_layers", "replacement"]
 
@@ -100,6 +112,14 @@ class ImportRequest:
     """The branch to commit to, which no work tree is on; None for HEAD."""
     similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
     """How many rows of a source without a key may have come and gone for pairs to be looked for."""
+    find_key: bool = False
+    """Whether a new table without a key in its file gets the likeliest column that can be one."""
+    renames: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """With `replace`, columns of the dataset that are called otherwise in the source."""
+    replace_ids: Sequence[str] | None = None
+    """The keys of the rows that are replaced, as text; None for all rows."""
+    table_info: Mapping[str, TableInfo] = dataclasses.field(default_factory=dict)
+    """What is said of tables instead of what the source says, by dataset or layer."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 
@@ -107,6 +127,10 @@ class ImportRequest:
     def place(self) -> str:
         """The location as text."""
         return str(self.location)
+
+    def said(self, source: Source, path: str) -> TableInfo:
+        """Return what is said of a table."""
+        return self.table_info.get(path) or self.table_info.get(source.name) or {}
 
 
 def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
@@ -124,13 +148,14 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     )
     if request.link:
         return _link(repo, request)
-    if request.kind is None:
-        request = replace(request, kind=kind_of_new(repo).name)
+    kind = kind_of_new(repo) if request.kind is None else kind_named(request.kind)
+    request = replace(request, kind=kind.name)
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
     notes: list[str] = []
     counts: dict[str, ChangeCounts] = {}
+    taken: dict[str, Understood] = {}
     edits: list[TreeEdit] = []
     with Transaction(repo, branch=request.branch) as transaction:
         known, replaced = transaction.folders, Replaced(repo, transaction)
@@ -138,39 +163,85 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
             for source, path in chosen:
+                found, has_key = False, bool(source.schema.key)
                 old = replaced.dataset(path) if path in known else None
                 if old is not None and isinstance(source, GeoTiffSource):
                     source = source.cut_as(old.schema)
+                elif old is not None:
+                    known_as = with_column_names(old.schema, request.renames, path)
+                    source = read_as(source, known_as)
+                elif request.find_key and not has_key:
+                    source, found = _with_key(source, path, request), True
                 notes += source.notes
-                if old is not None:
-                    limit = request.similarity_detection_limit
-                    earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
-                    edit = _replacing(repo, old, source, engine, request, earlier)
-                    notes += _described(path, old.schema, source.schema, edit.meta)
-                else:
-                    edit = _fresh(repo, path, source, transaction.storage, engine, request)
+                key = source.schema.key.names if old is None else old.key.names
+                with _naming(path, source, key):
+                    if old is not None:
+                        limit = request.similarity_detection_limit
+                        earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
+                        edit = _replacing(repo, old, source, engine, request, earlier)
+                        notes += _described(old, source, request.renames, edit.meta)
+                        view: Dataset | None = old.after(edit) if edit.blobs else old
+                    else:
+                        edit = _fresh(repo, path, source, transaction.storage, engine, request)
+                        view = version_of(path, kind, edit, transaction.storage)
+                rows = edit.counts.inserts if view is None else view.rows
+                taken[path] = understood(
+                    source,
+                    request.options or options,
+                    rows,
+                    dataset_key=None if old is None else old.key.names,
+                    found=found,
+                    made=old is None and not kind.in_files,
+                )
+                notes += far_off(view) if view is not None and edit.counts.total else ()
                 counts[path] = edit.counts
                 if edit.blobs:
                     edits.append(edit)
         if dry_run or not (edits or replaced.merge):
-            return ImportResult(None, repo.head_branch, counts, tuple(notes))
+            return ImportResult(None, repo.head_branch, counts, tuple(notes), taken)
         text = message or _message(request.place, chosen)
         commit = transaction.commit(edits, text, merge=replaced.merge)
-    return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+    return ImportResult(commit, repo.head_branch, counts, tuple(notes), taken)
 
 
-def _described(path: str, old: Schema, incoming: Schema, meta: Sequence[str]) -> Iterator[str]:
+def _described(
+    old: Dataset, source: Source, renames: Mapping[str, str], meta: Sequence[str]
+) -> Iterator[str]:
     """Yield what a release changes besides rows."""
+    before, incoming, path = old.schema, source.schema, old.path
     for item in meta:
         if item != "schema.json":
             yield f"{path}: {item} changes"
             continue
-        dropped = [name for name in old.names if name not in incoming.by_name]
-        added = [name for name in incoming.names if name not in old.by_name]
+        yield from (f"{path}: column {a!r} is called {b!r} now" for a, b in renames.items())
+        dropped = [n for n in before.names if n not in incoming.by_name and n not in renames]
+        known = {*before.names, *renames.values()}
+        added = [name for name in incoming.names if name not in known]
         for names, what in ((dropped, "dropped"), (added, "added")):
             yield from (f"{path}: column {name!r} is {what}" for name in names)
-        if not dropped and not added:
+        if not dropped and not added and not renames:
             yield f"{path}: the types or properties of columns change"
+        if dropped and added and not renames:
+            for name, other in likely_renames(old, source).items():
+                yield (
+                    f"{path}: column {other!r} holds what {name!r} did; where it was only renamed, "
+                    f"--rename {name}={other} keeps its history"
+                )
+
+
+def _with_key(source: Source, path: str, request: ImportRequest) -> Source:
+    """Return a source with the likeliest column that can be its key."""
+    possible = possible_keys(source)
+    if not possible:
+        raise KeyViolationError(
+            f"{path}: no column of it can be the key: unique, and never null",
+            hints=(
+                "name several columns with --primary-key A,B, or import it with --no-primary-key",
+            ),
+        )
+    options = replace(request.options or SourceOptions(), primary_key=possible[:1])
+    (found,) = open_sources(request.place, [source.name], options=options)
+    return found
 
 
 def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
@@ -183,10 +254,11 @@ def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         raise InvalidArgumentError(
             "linked files have all of their rows", hints=("leave out --link, or --bbox",)
         )
-    if request.kind is None and not kind_of_new(repo).in_files:
+    if request.kind is None and not (usual := kind_of_new(repo)).in_files:
         raise InvalidArgumentError(
-            "this is a repository of Kart datasets, which have no files to link",
-            hints=("--as havasu makes a dataset of the other kind in it",),
+            f"this is a repository of {usual.name.capitalize()} datasets, "
+            "which have no files to link",
+            hints=(f"--as {DEFAULT.name} makes a dataset of the other kind in it",),
         )
     return import_links(
         repo,
@@ -206,7 +278,7 @@ def kind_of_new(repo: OpenRepo) -> DatasetKind:
     version = find_entry(repo.git.objects, head.tree, KART_VERSION) if head.tree else None
     kinds = {folder.marker for folder in repo.folders(head).values()} if version else set()
     is_kart = repo.git.is_kart if version is None else DEFAULT.marker not in kinds
-    return kind_of("", TABLE_MARKER) if is_kart else DEFAULT
+    return usual_kind(of_kart=is_kart)
 
 
 def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -> None:
@@ -262,7 +334,7 @@ def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
     return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
 
 
-def _meta(source: Source, kind: DatasetKind) -> dict[str, bytes]:
+def _meta(source: Source, kind: DatasetKind, said: TableInfo) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     if source.title:
         meta["meta/title"] = source.title.encode()
@@ -270,7 +342,7 @@ def _meta(source: Source, kind: DatasetKind) -> dict[str, bytes]:
         meta["meta/description"] = source.description.encode()
     for name, wkt in source.crs.items():
         meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
-    return meta
+    return meta | info_documents(said, kind)
 
 
 def _hilbert(schema: Schema, order: str) -> str | None:
@@ -297,21 +369,24 @@ def _fresh(
         )
     column = _hilbert(source.schema, request.order)
     hilbert = None if column is None else source.schema.by_name[column].id
-    new = kind.new(path, source.schema, storage, meta=_meta(source, kind), hilbert=hilbert)
+    meta = _meta(source, kind, request.said(source, path))
+    new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
     far = engine.distributed and storage.fetcher is not None and curve is None
+    far = far and request.replace_ids is None
     url = far_place(repo) if far and new.schema.key else None
     if url is not None and new.files is not None:
         keys = source.tasks(list(new.schema.key.names))
-        with _naming(path):
-            return import_dealt(
-                new.files, source.tasks(), keys, url, engine, input_bytes=source.input_bytes
-            )
-    return _written(path, new, source.tasks(), storage, engine, source.input_bytes, curve)
+        return import_dealt(
+            new.files, source.tasks(), keys, url, engine, input_bytes=source.input_bytes
+        )
+    tasks = source.tasks()
+    if request.replace_ids is not None:
+        tasks = listed_tasks(tasks, listed_keys(source.schema, request.replace_ids))
+    return _written(new, tasks, storage, engine, source.input_bytes, curve)
 
 
 def _written(
-    path: str,
     new: NewTable,
     tasks: Sequence[Task],
     storage: Storage,
@@ -321,17 +396,16 @@ def _written(
 ) -> TreeEdit:
     if new.files is None:
         return write_new(new, tasks, storage, engine, input_bytes=size)
-    with _naming(path):
-        return write_new(new, tasks, storage, engine, input_bytes=size, curve=curve)
+    return write_new(new, tasks, storage, engine, input_bytes=size, curve=curve)
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Have an error about keys name the dataset."""
+def _naming(path: str, source: Source, key: Sequence[str]) -> Iterator[None]:
+    """Have an error about keys name the dataset, and the rows."""
     try:
         yield
     except KeyViolationError as error:
-        raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
+        raise with_rows_named(error, path, source, key) from error
 
 
 def _replacing(
@@ -351,13 +425,19 @@ def _replacing(
         )
     schema = _evolved(old, source.schema, request)
     kind = kind_named(old.kind)
+    said = request.said(source, old.path)
+    given = info_documents(said, kind)
     meta = {
         name: data
-        for name, data in _meta(source, kind).items()
+        for name, data in _meta(source, kind, said).items()
         if (known := old.folder.read(name)) is None
+        or name in given
         or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+    if request.replace_ids is not None:
+        keys = listed_keys(schema, request.replace_ids)
+        return _listed(old, tasks, schema, meta, engine, source.input_bytes, keys)
     held = old.in_files
     far = None if held is None or not engine.distributed else written_far(repo, held)
     return replacement(
@@ -412,7 +492,8 @@ def _evolved(old: Dataset, incoming: Schema, request: ImportRequest) -> Schema:
         with suppress(SchemaViolationError):
             check_evolution(old.schema, schema)
             return schema
-    return match_by_name(old.columns_of_source(incoming), incoming, field_ids(old.last_column_id))
+    known = with_column_names(old.columns_of_source(incoming), request.renames, old.path)
+    return match_by_name(known, incoming, field_ids(old.last_column_id))
 
 
 @kernel
@@ -421,12 +502,12 @@ def renamed(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
     target = arrow_schema(schema)
     for batch in run_task(task):
         columns = []
-        for field in target:
-            column = batch.column(field.name)
+        for wanted in target:
+            column = batch.column(wanted.name)
             try:
-                columns.append(column if column.type == field.type else column.cast(field.type))
+                columns.append(column if column.type == wanted.type else column.cast(wanted.type))
             except pa.ArrowException as error:
-                raise UnsupportedTypeError(field.name, str(error).splitlines()[0]) from error
+                raise UnsupportedTypeError(wanted.name, str(error).splitlines()[0]) from error
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
@@ -452,8 +533,7 @@ def replacement(
         more, edit = (far or held).evolved(schema)
         with edit:
             edit.add_documents(documents)
-            with _naming(old.path):
-                owned_edit(edit, tasks, "overwrite", engine, url=None if far is None else far.url)
+            owned_edit(edit, tasks, "overwrite", engine, url=None if far is None else far.url)
             if not (edit.counts.total or documents or (more and schema != old.schema)):
                 return TreeEdit(old.path, {})
             made = edit.finish()
@@ -461,7 +541,7 @@ def replacement(
     new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
     files = new.files
     curve = None if files is None or files.hilbert is None else Curve(files.hilbert)
-    fresh = _written(old.path, new, tasks, old.storage, engine, size, curve)
+    fresh = _written(new, tasks, old.storage, engine, size, curve)
     if not schema.key and old.keys_item is not None:
         remembered = fresh.blobs[old.keys_item]
         assert isinstance(remembered, bytes)
@@ -475,6 +555,30 @@ def replacement(
         if not (other.counts.total or documents or (more and after != old.schema)):
             return TreeEdit(old.path, {})
         return other.finish()
+
+
+def _listed(
+    old: Dataset,
+    tasks: Sequence[Task],
+    schema: Schema,
+    meta: dict[str, bytes],
+    engine: Engine,
+    size: int,
+    keys: pa.RecordBatch | None,
+) -> TreeEdit:
+    """Return the edit that makes a dataset hold the rows with some keys as some tasks do."""
+    documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
+    after = old.schema if not schema.key else schema
+    more, edit = old.evolved(after)
+    with edit:
+        edit.add_documents(documents)
+        if keys is not None:
+            new, few = old.remade(schema), listed_tasks(tasks, keys)
+            fresh = _written(new, few, old.storage, engine, size, None)
+            edit.collect(listed_changes(old, _staged(old, fresh), keys, schema))
+        if not (edit.counts.total or documents or (more and after != old.schema)):
+            return TreeEdit(old.path, {})
+        return edit.finish()
 
 
 def _staged(old: Dataset, fresh: TreeEdit) -> Dataset:

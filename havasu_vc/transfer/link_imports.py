@@ -57,7 +57,7 @@ def require_linkable(location: str, kind: str | None, order: str) -> str:
     if not linkable or order == "hilbert":
         raise InvalidArgumentError(
             "linked files stay as they are, so they cannot become "
-            + ("files of another order" if linkable else "a Kart dataset"),
+            + ("files of another order" if linkable else f"a {str(kind).capitalize()} dataset"),
             hints=("import without --link",),
         )
     return table[1]
@@ -136,7 +136,8 @@ def _changed(
 ) -> TreeEdit:
     path, base = old.path, old.in_files
     if base is None:
-        raise InvalidArgumentError(f"{path} is a Kart dataset, which has no files to link")
+        kind = old.kind.capitalize()
+        raise InvalidArgumentError(f"{path} is a {kind} dataset, which has no files to link")
     if base.properties.others.get(LINKED) != source.table.metadata.table_uuid:
         raise InvalidArgumentError(
             f"{path} was not linked to the table at {source.table.location}",

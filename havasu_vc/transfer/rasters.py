@@ -114,9 +114,11 @@ class Rasters:
             )
 
     def _view(self, path: str, revision: str) -> HavasuDataset:
-        view = self._repo.dataset(path, revision).in_files
+        dataset = self._repo.dataset(path, revision)
+        view = dataset.in_files
         if view is None:
-            raise InvalidArgumentError(f"{path} is a Kart dataset, which holds no rasters")
+            kind = dataset.kind.capitalize()
+            raise InvalidArgumentError(f"{path} is a {kind} dataset, which holds no rasters")
         return view
 
 

@@ -39,7 +39,7 @@ def refused(path: Path) -> HavasuError:
     [
         (pa.array([1, 2]), {"encoding": "WKB"}, "holds no bytes but int64"),
         (pa.array(["POINT (1 2)", "x"]), {"encoding": "WKB"}, "holds no bytes but string"),
-        (pa.array([b"nonsense", b""]), {"encoding": "WKB"}, "row 0 cannot be used"),
+        (pa.array([b"nonsense", b""]), {"encoding": "WKB"}, "row 1: its geometry cannot be used"),
         (GOOD, {"encoding": "point"}, "not of the GeoArrow type 'point'"),
         (pa.array([[1.0], [2.0]]), {"encoding": "polygon"}, "'polygon'"),
         (pa.array([{"x": 1.0}, {"x": 2.0}]), {"encoding": "point"}, "'point'"),
@@ -85,7 +85,7 @@ def test_one_bad_value_among_many_names_its_row(tmp_path: Path) -> None:
     error = refused(described(tmp_path / "a.parquet", column, encoding="WKB"))
 
     assert isinstance(error, GeometryError)
-    assert "row 1" in error.message
+    assert "row 2" in error.message
 
 
 CHILD = """

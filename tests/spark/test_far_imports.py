@@ -1,4 +1,4 @@
-"""Parquet files in a bucket are imported where they are, by threads and by Spark."""
+"""Parquet and CSV files in a bucket are imported where they are, by threads and by Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import HavasuError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange import parquet
+from havasu_vc.exchange.source import SourceOptions
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import make
@@ -119,7 +120,11 @@ def test_a_release_in_the_bucket_commits_what_differs(bucket: S3FileSystem, tmp_
         ("s3://sources/broken/text.parquet", InvalidFileError, "not a Parquet file"),
         ("s3://sources/broken/cut.parquet", InvalidFileError, "cut short"),
         ("s3://sources/broken/empty.parquet", InvalidFileError, "is empty"),
-        ("s3://sources/broken/table.csv", InvalidFileError, "type .csv are not read in a bucket"),
+        ("s3://sources/broken/a.gpkg", InvalidFileError, "type .gpkg are not read in a bucket"),
+        ("s3://sources/broken/ragged.csv", InvalidFileError, "line 3 has 3 values where the"),
+        ("s3://sources/broken/open.csv", InvalidFileError, "it ends inside a quoted value"),
+        ("s3://sources/broken/empty.csv", InvalidFileError, "the file is empty"),
+        ("s3://sources/nothing.csv", SourceNotFoundError, "no Parquet file"),
         ("s3://sources/broken/*.csv", SourceNotFoundError, "no Parquet file"),
         ("s4://sources/x.parquet", SourceNotFoundError, "there is no file s4://"),
         ("s3://sources/mixed/", InvalidFileError, "its columns differ"),
@@ -133,7 +138,10 @@ def test_what_cannot_be_read_is_told_in_one_line(
         "text.parquet": b"this is no table, but it is long enough to be asked for its end",
         "cut.parquet": whole.read_bytes()[:-100],
         "empty.parquet": b"",
-        "table.csv": b"id,name\n1,one\n",
+        "a.gpkg": b"no matter what",
+        "ragged.csv": b"id,name\n1,one\n2,two,three\n",
+        "open.csv": b'id,name\n1,"one\n',
+        "empty.csv": b"",
     }
     for name, data in broken.items():
         with bucket.open_output_stream(f"sources/broken/{name}") as stream:
@@ -176,6 +184,31 @@ def test_executors_read_a_source_in_a_bucket_and_write_to_another(
     alone = imported(tmp_path / "alone", "s3://sources/roads", LOCAL)
     digests = [require_files(r.dataset("roads")).snapshot.digests for r in (here, alone)]
     assert digests[0] == digests[1]
+
+
+LINES = "id;name;lon;lat\n" + "".join(f'{n};"name {n}\n";{n / 10};{n / 20}\n' for n in range(500))
+
+
+def test_a_csv_file_in_a_bucket_is_read_where_it_is(
+    bucket: S3FileSystem, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "wells.csv"
+    file.write_bytes(LINES.encode("utf-16"))
+    put(bucket, "wells.csv", file)
+    options = SourceOptions(primary_key=("id",), csv_encoding="utf-16")
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    far = "s3://sources/wells.csv"
+    cases: list[tuple[str | Path, Settings]] = [(file, LOCAL), (far, LOCAL), (far, there)]
+    found = []
+    for number, (source, settings) in enumerate(cases):
+        repo = empty_repo(tmp_path / f"repo-{number}", settings=settings)
+        repo.import_(source, options=options)
+        view = require_files(repo.dataset("wells"))
+        found.append((view.schema, view.snapshot.digests, rows(repo, "wells")))
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+    assert found[0][2][7]["name"] == "name 7\n"
 
 
 def refusing(*_: object) -> None:

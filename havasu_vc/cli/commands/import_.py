@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -22,15 +24,22 @@ from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
-from havasu_vc.repo.results import ImportResult
+from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.sharing import parse_box
+from havasu_vc.transfer import parse_table_info
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Counts
-    from havasu_vc.cli.forms.results import Imported
+    from havasu_vc.cli.forms.results import Imported, TakenTable
 
 __all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
+
+
+AUTO = "auto"
+"""What stands for the name of a key column that is to be found."""
+_LISTED = 12
+"""Columns that are told; of more, their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class _Reading:
     csv_lon: str | None
     csv_lat: str | None
     csv_drop_coordinates: bool
+    csv_text: tuple[str, ...]
     csv_delimiter: str | None
     csv_encoding: str
     tile: str | None
@@ -56,10 +66,15 @@ class _Reading:
     out_db_base: str | None
     mixed_crs: bool
 
+    @property
+    def find_key(self) -> bool:
+        """Whether the key is to be found."""
+        return parse_names(self.primary_key) == (AUTO,)
+
     def options(self) -> SourceOptions:
-        key = parse_names(self.primary_key) or None
+        key = None if self.find_key else parse_names(self.primary_key) or None
         if self.no_primary_key:
-            if key is not None:
+            if self.primary_key:
                 raise click.UsageError("--primary-key and --no-primary-key contradict each other")
             key = ()
         return SourceOptions(
@@ -74,6 +89,7 @@ class _Reading:
             csv_lon=self.csv_lon,
             csv_lat=self.csv_lat,
             csv_drop_coordinates=self.csv_drop_coordinates,
+            csv_text=parse_names(self.csv_text),
             csv_delimiter=_delimiter(self.csv_delimiter),
             csv_encoding=self.csv_encoding,
             raster=RasterReading(
@@ -107,7 +123,8 @@ def _delimiter(text: str | None) -> str | None:
     "--primary-key",
     metavar="COLUMN,...",
     multiple=True,
-    help="The columns that tell rows apart; by default what the file says.",
+    help="The columns that tell rows apart; by default what the file says. `auto` takes that, or "
+    "the likeliest column whose values are unique and never null.",
 )
 @click.option("--no-primary-key", is_flag=True, help="Compare rows as wholes, without a key.")
 @click.option("--crs", metavar="CRS", help="Use this CRS instead of the file's; such as EPSG:2193.")
@@ -130,6 +147,24 @@ def _delimiter(text: str | None) -> str | None:
     "--replace-existing",
     is_flag=True,
     help="Compare with the datasets that are there and commit only what differs.",
+)
+@click.option(
+    "--rename",
+    "renames",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="With --replace, column OLD of the dataset is called NEW in SOURCE; it keeps its "
+    "history. May be repeated.",
+)
+@click.option(
+    "--replace-ids",
+    metavar="@FILE|TEXT",
+    help="Replace only the rows with these keys, one a line; implies --replace.",
+)
+@click.option(
+    "--table-info",
+    metavar="@FILE|JSON",
+    help="Titles and descriptions by dataset, instead of the file's, as a JSON object.",
 )
 @click.option(
     "--similarity-detection-limit",
@@ -182,6 +217,12 @@ def _delimiter(text: str | None) -> str | None:
     is_flag=True,
     help="Leave the two coordinate columns out once they are a geometry.",
 )
+@click.option(
+    "--csv-text",
+    metavar="COLUMN,...",
+    multiple=True,
+    help="CSV columns that are text, such as codes, whatever their values look like.",
+)
 @click.option("--csv-delimiter", metavar="TEXT", help="What stands between CSV values.")
 @click.option("--csv-encoding", default="utf-8", show_default=True, help="How a CSV is encoded.")
 @click.option(
@@ -216,6 +257,9 @@ def command(
     do_list: bool,
     order: str,
     replace: bool,
+    renames: tuple[str, ...],
+    replace_ids: str | None,
+    table_info: str | None,
     kind: str | None,
     no_checkout: bool,
     dry_run: bool,
@@ -238,7 +282,8 @@ def command(
     or a folder or pattern of them, is one table with a raster in each row.
 
     With --replace a dataset that is there is compared by key with the source, and only
-    what differs is committed: the way to take in the next release of a published table.
+    what differs is committed: the way to take in the next release of a published table. With
+    --replace-ids only rows whose keys are listed are taken in, or go where SOURCE has none.
 
     \b
     havasu-vc import survey.gpkg --list
@@ -259,12 +304,20 @@ def command(
     layers = (*layers, *named)
     if all_layers and layers:
         raise click.UsageError("--layer and --all-layers contradict each other")
+    if renames and not replace:
+        raise click.UsageError("--rename goes with --replace")
+    if options.find_key and (history or link):
+        raise click.UsageError("--primary-key auto does not go with --history or --link")
     if refs and not history:
         raise click.UsageError("--refs goes with --history")
     if history and options.snapshot is not None:
         raise click.UsageError("--history and --snapshot contradict each other")
     if link and options.bbox is not None:
         raise click.UsageError("--link takes files as they are, so --bbox cannot be given with it")
+    if replace_ids is not None and (history or link):
+        raise click.UsageError("--replace-ids goes neither with --history nor with --link")
+    if table_info is not None and (history or link):
+        raise click.UsageError("--table-info goes neither with --history nor with --link")
     message = join_message(messages, message_file.read() if message_file else None)
     leave_frames_out()
     repo = invocation.open_repo()
@@ -276,13 +329,17 @@ def command(
         all_layers=all_layers,
         options=options.options(),
         order=order,
-        replace=replace,
+        replace=replace or replace_ids is not None,
+        replace_ids=None if replace_ids is None else _text(replace_ids).splitlines(),
+        table_info={} if table_info is None else parse_table_info(_text(table_info)),
         dry_run=dry_run,
         message=message,
         kind=kind,
         history=history,
         refs=refs,
         link=link,
+        find_key=options.find_key,
+        renames=_renames(renames),
         similarity_detection_limit=similarity_detection_limit,
     )
     invocation.result("havasu.import/v1", import_object(result))
@@ -301,6 +358,16 @@ def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
     invocation.notes(made.notes)
 
 
+def _text(given: str) -> str:
+    """Return a text as it is given, or what the file holds that it names, as in Kart."""
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{given[1:]} cannot be read: {error}") from error
+
+
 def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """Return the dataset that is named behind the source, or the layers, as Kart has them.
 
@@ -309,6 +376,19 @@ def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     if len(given) == 1 and ":" not in given[0] and not is_called_kart():
         return given[0], ()
     return None, given
+
+
+def _renames(given: tuple[str, ...]) -> dict[str, str]:
+    """Return new names of columns by old ones."""
+    found: dict[str, str] = {}
+    for text in given:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new):
+            raise click.UsageError(f"--rename takes OLD=NEW, not {text!r}")
+        if old in found or new in found.values():
+            raise click.UsageError(f"--rename {text} names a column twice")
+        found[old] = new
+    return found
 
 
 def _list(source: str, invocation: Invocation) -> None:
@@ -328,13 +408,74 @@ def _list_formats() -> None:
             click.echo(f"{known.label.removeprefix('a ')}: {', '.join(known.extensions)}")
 
 
+def _keyless(path: str, possible: tuple[str, ...]) -> str:
+    """Return what to know of a table without a key."""
+    said = f"{path} has no key, so a row that changes shows as one deleted and one inserted; "
+    if not possible:
+        return (
+            f"{said}import it with --primary-key to see updates, or "
+            f"`havasu-vc meta set {path} primary-key=COLUMN`"
+        )
+    first, *others = possible
+    also = f", as {' and '.join(others)} are" if len(others) > 1 else ""
+    also = f", as {others[0]} is" if len(others) == 1 else also
+    return (
+        f"{said}{first} is unique and never null{also}: "
+        f"`havasu-vc meta set {path} primary-key={first}` makes it the key, and --primary-key "
+        "auto takes it at once"
+    )
+
+
 def import_object(result: ImportResult) -> Imported:
     """Return what came in for programs."""
     datasets: dict[str, Counts] = {
         path: {"inserts": c.inserts, "updates": c.updates, "deletes": c.deletes}
         for path, c in result.datasets.items()
     }
-    return {"commit": result.commit, "branch": result.branch, "datasets": datasets}
+    return {
+        "commit": result.commit,
+        "branch": result.branch,
+        "datasets": datasets,
+        "understood": {path: _understood(each) for path, each in result.understood.items()},
+        "notes": list(result.notes),
+    }
+
+
+def _understood(table: Understood) -> TakenTable:
+    return {
+        "rows": table.rows,
+        "key": list(table.key),
+        "keyFrom": table.key_from,
+        "possibleKeys": list(table.possible_keys),
+        "crsFrom": table.crs_from,
+        "columns": [
+            {"name": each.name, "type": each.type, "geometryType": each.shape, "crs": each.crs}
+            for each in table.columns
+        ],
+    }
+
+
+def _table_lines(table: Understood) -> Iterator[str]:
+    """Yield how a table was taken, for a person."""
+    if table.key:
+        given = {
+            "option": "as told",
+            "file": "as the file says",
+            "dataset": "the dataset's",
+            "found": "found: unique and never null",
+        }
+        yield f"  key: {', '.join(table.key)} ({given[table.key_from or 'file']})"
+    systems = {"option": "as told", "file": "as the file says", "assumed": "assumed"}
+    for each in table.columns:
+        if each.type == "geometry":
+            system = "no CRS" if each.crs is None else each.crs
+            of = "" if table.crs_from is None or each.crs is None else systems[table.crs_from]
+            shape = each.shape or "any geometry"
+            yield f"  geometry: {each.name}, {shape}, {system}" + (f" ({of})" if of else "")
+    plain = [f"{each.name} {each.type}" for each in table.columns if each.type != "geometry"]
+    if plain:
+        more = f" and {len(plain) - _LISTED} more" if len(plain) > _LISTED else ""
+        yield f"  columns: {', '.join(plain[:_LISTED])}{more}"
 
 
 def tell_import(
@@ -356,19 +497,23 @@ def tell_import(
         changed = counts.updates or counts.deletes or replace
         rows = format_counts(counts) if changed else counted(counts.inserts, "row")
         invocation.say(f"{verb} {rows} into {path}{took}")
+        if path in result.understood and not replace:
+            for line in _table_lines(result.understood[path]):
+                invocation.say(line)
     if result.commit is not None:
         where = result.branch or "detached HEAD"
         subject = repo.commit_info(result.commit).message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
-        for path in result.datasets:
-            if not repo.dataset(path).schema.key:
-                invocation.note(
-                    f"{path} has no key, so a row that changes shows as one deleted and one "
-                    f"inserted; import it with --primary-key to see updates, or `havasu-vc meta set"
-                    f" {path} primary-key=COLUMN`"
-                )
     elif not dry_run and is_called_kart():
         raise NoChangesError("nothing changed, nothing is committed")
     elif not dry_run:
         invocation.say("Nothing changed, nothing is committed")
+    for path in result.datasets if dry_run or result.commit is not None else ():
+        taken = result.understood.get(path)
+        if taken is None:
+            keyed = dry_run or bool(repo.dataset(path).schema.key)
+        else:
+            keyed = taken.key_from is not None
+        if not keyed:
+            invocation.note(_keyless(path, () if taken is None else taken.possible_keys))
     invocation.notes(result.notes)

@@ -35,6 +35,8 @@ __all__ = [
     "State",
     "Switched",
     "Tables",
+    "TakenInColumn",
+    "TakenTable",
     "Upgraded",
     "WrittenCopy",
 ]
@@ -138,6 +140,37 @@ class Initialized(TypedDict):
     """What `--import` took in."""
 
 
+class TakenInColumn(TypedDict):
+    """A column as an import took it."""
+
+    name: str
+    """Its name."""
+    type: str
+    """The type of its values; of a geometry, `geometry`."""
+    geometryType: str | None
+    """The geometry type that it announces; null for any, and for other columns."""
+    crs: str | None
+    """The coordinate reference system of its geometries; null if it has none."""
+
+
+class TakenTable(TypedDict):
+    """A table as an import understood it."""
+
+    rows: int
+    """How many rows it has."""
+    key: list[str]
+    """The columns that tell its rows apart."""
+    keyFrom: str | None
+    """Where the key comes from: `option`, `file`, `dataset`, `found`; `made` where rows get
+    numbers; null without one."""
+    possibleKeys: list[str]
+    """Where it has no key, columns that could be one: unique and never null."""
+    crsFrom: str | None
+    """Where the CRS comes from: `option`, `file`, `assumed`; null without one."""
+    columns: list[TakenInColumn]
+    """Its columns, in order."""
+
+
 class Imported(TypedDict):
     """What was taken in."""
 
@@ -147,6 +180,10 @@ class Imported(TypedDict):
     """The branch that has it."""
     datasets: dict[str, Counts]
     """The rows that changed, by dataset."""
+    understood: dict[str, TakenTable]
+    """How each table was taken, by dataset."""
+    notes: list[str]
+    """What a person should know."""
 
 
 class PushedRef(TypedDict):

@@ -14,8 +14,9 @@ def test_it_tells_what_came_in(run: Run, csv_file: Path) -> None:
 
     lines = result.stderr.splitlines()
     assert lines[0].startswith("Imported 3 rows into lots in ")
-    assert lines[1].startswith("[main ")
-    assert lines[1].endswith("] Lots")
+    assert lines[1] == "  key: id (as told)"
+    assert lines[-1].startswith("[main ")
+    assert lines[-1].endswith("] Lots")
     assert result.stdout == ""
     assert "Note" not in result.stderr
 

@@ -1,0 +1,330 @@
+"""What an import understood of a table, so that a person can see it at once.
+
+Columns and their types, the key and where it comes from, the reference system; a key that could
+be, where there is none; rows that share a key; columns that look like renamed ones. Only columns
+that are asked about are read, and no more rows than `MOST_ROWS` of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.kinds import DatasetKind
+from havasu_vc.datasets.pairing import partners
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError
+from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.geo.area_of_use import outside
+from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import run_task
+from havasu_vc.model.types import Field, Primitive
+from havasu_vc.repo.results import TakenColumn, Understood
+
+__all__ = [
+    "far_off",
+    "likely_renames",
+    "possible_keys",
+    "understood",
+    "version_of",
+    "with_column_names",
+    "with_rows_named",
+]
+
+MOST_ROWS = 5_000_000
+"""Rows that are looked at; an import itself finds what comes behind them."""
+MOST_CANDIDATES = 6
+"""Columns that are looked at for a key."""
+NAMED = 3
+"""Keys that are named of those that several rows share."""
+SAMPLE = 65_536
+"""Rows whose values tell whether a column was renamed."""
+ALIKE = 0.9
+"""The part of values that must be equal for two columns to be the same."""
+_IDENTIFIER = re.compile(r"(^|_)(id|fid|gid|oid|uuid|guid|key|code|nr|no)$|id$", re.IGNORECASE)
+
+
+def understood(
+    source: Source,
+    options: SourceOptions,
+    rows: int,
+    *,
+    dataset_key: Sequence[str] | None,
+    found: bool,
+    made: bool,
+) -> Understood:
+    """Return how a source was taken; `dataset_key` is that of a dataset that it replaces.
+
+    Whether its key was `found` among its columns; or would be `made` for its rows, if it has none.
+    """
+    columns = tuple(_taken(field) for field in source.schema.fields)
+    key = tuple(source.schema.key.names if dataset_key is None else dataset_key)
+    possible: tuple[str, ...] = ()
+    if not key and dataset_key is None and options.primary_key is None:
+        possible = possible_keys(source)
+    key_from: str | None
+    if dataset_key is not None:
+        key_from = "dataset"
+    elif found:
+        key_from = "found"
+    else:
+        key_from = "file" if options.primary_key is None else "option"
+    systems = [column.crs for column in columns if column.crs is not None]
+    crs_from = None
+    if systems:
+        assumed = getattr(source, "assumed_crs", False)
+        crs_from = "option" if options.crs else "assumed" if assumed else "file"
+    if not key:
+        key_from = "made" if made else None
+    return Understood(rows, columns, key, key_from, possible, crs_from)
+
+
+def _taken(field: Field) -> TakenColumn:
+    if field.geometry is not None:
+        return TakenColumn(field.name, "geometry", field.geometry.shape, field.geometry.crs)
+    return TakenColumn(field.name, "raster" if field.raster is not None else str(field.type))
+
+
+# Keys
+
+
+def possible_keys(source: Source) -> tuple[str, ...]:
+    """Return columns whose values are unique and never null, those that are called so first."""
+    candidates = sorted(
+        (
+            field
+            for field in source.schema.fields
+            if field.geometry is None
+            and (
+                field.type in (Primitive.INT, Primitive.LONG)
+                or (field.type is Primitive.STRING and _IDENTIFIER.search(field.name))
+            )
+        ),
+        key=lambda field: _IDENTIFIER.search(field.name) is None,
+    )[:MOST_CANDIDATES]
+    hashes: dict[str, list[Hashes]] = {field.name: [] for field in candidates}
+    for batch in _rows(source, [field.name for field in candidates]):
+        for name in list(hashes):
+            found = _hashes(batch, source.schema, [name])
+            # Most columns are out with the first batch, and then no other is read.
+            if batch.column(name).null_count or not _is_unique(found):
+                del hashes[name]
+            else:
+                hashes[name].append(found)
+        if not hashes:
+            break
+    names = []
+    for field in candidates:
+        parts = hashes.get(field.name)
+        if parts and _is_unique(np.concatenate(parts)):
+            names.append(field.name)
+    return tuple(names)
+
+
+def _is_unique(values: Hashes) -> bool:
+    return len(np.unique(values)) == len(values)
+
+
+def _hashes(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> Hashes:
+    return hash_rows(batch.select(list(names)), schema.select(tuple(names))).keys
+
+
+def _rows(source: Source, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of the first rows of a source, in its order."""
+    rows = 0
+    for task in source.tasks(list(names)) if names else ():
+        for batch in run_task(task):
+            yield batch
+            rows += batch.num_rows
+            if rows >= MOST_ROWS:
+                return
+
+
+def with_rows_named(
+    error: KeyViolationError, path: str, source: Source, key: Sequence[str]
+) -> KeyViolationError:
+    """Return an error about keys that names keys which several rows have, or a row without one."""
+    said, hints = error.message, error.hints
+    try:
+        found = _doubled(source, key)
+    except HavasuError:
+        found = None
+    if found is None:
+        return KeyViolationError(f"{path}: {said}", hints=hints)
+    return KeyViolationError(f"{path}: {found[0]}", hints=(*found[1], *hints))
+
+
+def _doubled(source: Source, key: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """Return what is wrong with the keys of a source, and what tells more."""
+    parts, seen = [], 0
+    for batch in _rows(source, key):
+        for name in key:
+            if batch.column(name).null_count:
+                row = seen + pc.indices_nonzero(pc.is_null(batch.column(name)))[0].as_py() + 1
+                return f"row {row:,} has no value in its key column {name!r}", ()
+        parts.append(_hashes(batch, source.schema, key))
+        seen += batch.num_rows
+    if not parts:
+        return None
+    hashes = np.concatenate(parts)
+    order = np.argsort(hashes, kind="stable")
+    again = np.flatnonzero(hashes[order][1:] == hashes[order][:-1]) + 1
+    if not len(again):
+        return None
+    doubled = np.unique(hashes[order][again])
+    rows = np.sort(np.flatnonzero(np.isin(hashes, doubled)))
+    total, rows = len(rows), rows[np.argsort(hashes[rows], kind="stable")]
+    groups: dict[str, list[int]] = {}
+    values = _keys_at(source, key, np.sort(rows))
+    for row in np.sort(rows).tolist():
+        groups.setdefault(values[row], []).append(row + 1)
+    shared = {name: places for name, places in groups.items() if len(places) > 1}
+    if not shared:
+        return None
+    named = [
+        f"{name} in rows {', '.join(f'{row:,}' for row in places[:NAMED])}"
+        + (" and more" if len(places) > NAMED else "")
+        for name, places in list(shared.items())[:NAMED]
+    ]
+    first = next(iter(shared))
+    more = f"; {len(doubled):,} keys are doubled, of {total:,} rows" if len(doubled) > NAMED else ""
+    return f"the key {first} is there twice", (f"doubled: {'; '.join(named)}{more}",)
+
+
+def _keys_at(source: Source, key: Sequence[str], rows: npt.NDArray[np.int64]) -> dict[int, str]:
+    """Return the keys of some rows as text, of the first thousand."""
+    found: dict[int, str] = {}
+    seen = 0
+    wanted = rows[:1000]
+    for batch in _rows(source, key):
+        inside = wanted[(wanted >= seen) & (wanted < seen + batch.num_rows)]
+        chosen = pc.take(batch, pa.array(inside - seen))
+        for row, values in zip(inside.tolist(), chosen.to_pylist(), strict=True):
+            found[row] = ",".join(str(values[name]) for name in key)
+        seen += batch.num_rows
+    return found
+
+
+# Columns that are called otherwise
+
+
+def with_column_names(schema: Schema, renames: Mapping[str, str], path: str) -> Schema:
+    """Return a dataset's columns under the names that a release has for them."""
+    for old, new in renames.items():
+        if old not in schema.by_name:
+            raise InvalidArgumentError(
+                f"{path} has no column {old!r} to rename",
+                hints=(f"it has {', '.join(schema.names)}",),
+            )
+        if new in schema.by_name and new not in renames:
+            raise InvalidArgumentError(
+                f"{path} has a column {new!r} already, so {old!r} cannot be renamed to it"
+            )
+    fields = tuple(
+        replace(field, name=renames[field.name], physical_name=field.stored_name)
+        if field.name in renames
+        else field
+        for field in schema.fields
+    )
+    return Schema(fields, schema.identifier_ids)
+
+
+def likely_renames(old: Dataset, source: Source) -> dict[str, str]:
+    """Return columns of a dataset that a release seems to call otherwise, by their values.
+
+    A column that is gone and one that is new are the same where nearly all rows that both have,
+    of the first ones of the release, have equal values in them.
+    """
+    key = old.key.names
+    incoming = source.schema
+    gone = [f for f in old.schema.fields if f.name not in incoming.by_name and f.name not in key]
+    new = [f for f in incoming.fields if f.name not in old.schema.by_name]
+    pairs = [(one, other) for one in gone for other in new if _comparable(one, other)]
+    if not pairs or not key or not set(key) <= set(incoming.by_name):
+        return {}
+    names = [*key, *dict.fromkeys(other.name for _, other in pairs)]
+    rows = next(_rows(source, names), None)
+    if rows is None:
+        return {}
+    rows = rows.slice(0, SAMPLE)
+    keys = arrow_schema(old.schema.select(key))
+    asked = pa.RecordBatch.from_arrays(
+        [pc.cast(rows.column(field.name), field.type) for field in keys], schema=keys
+    )
+    held = old.rows_with_keys(asked)
+    keyed = old.schema.select(key)
+    theirs = partners(held.select(list(key)), asked, keyed, keyed)
+    mine = np.flatnonzero(theirs >= 0)
+    theirs = theirs[mine]
+    if not len(mine):
+        return {}
+    found: dict[str, str] = {}
+    for one, other in pairs:
+        if one.name in found or other.name in found.values():
+            continue
+        before = pc.take(held.column(one.name), pa.array(theirs))
+        after = pc.take(rows.column(other.name), pa.array(mine))
+        there = pc.or_(pc.is_valid(before), pc.is_valid(after))
+        equal = pc.fill_null(pc.equal(before, pc.cast(after, before.type)), False)
+        count = pc.sum(there).as_py() or 0
+        same = pc.sum(equal).as_py() or 0
+        if count and same >= ALIKE * count and _tells(before):
+            found[one.name] = other.name
+    return found
+
+
+def _comparable(one: Field, other: Field) -> bool:
+    if (one.geometry is None) != (other.geometry is None) or one.raster or other.raster:
+        return False
+    return one.type == other.type and isinstance(one.type, Primitive)
+
+
+def _tells(column: pa.Array) -> bool:
+    """Whether values differ enough for being equal to mean something."""
+    return len(column) == 1 or len(pc.unique(pc.drop_null(column))) > 1
+
+
+# Where geometries lie
+
+
+def version_of(path: str, kind: DatasetKind, edit: TreeEdit, storage: Storage) -> Dataset | None:
+    """Return a new dataset in files as an edit makes it; None for one whose rows are objects."""
+    if not kind.in_files:
+        return None
+    return kind.open(path, edited(None, edit), storage, "the source", edit.marker)
+
+
+def far_off(view: Dataset) -> Iterator[str]:
+    """Yield what is odd about where geometries lie, by the bounds of files."""
+    files = view.in_files
+    for field in view.schema.geometries:
+        if files is None or field.geometry is None or field.geometry.crs is None or field.edges:
+            continue
+        name = field.geometry.crs
+        found: Bounds | None = None
+        for entry in files.data_entries:
+            bounds = entry.bounds.get(field.id)
+            if bounds is not None:
+                found = bounds if found is None else found.union(bounds)
+        if found is None:
+            continue
+        try:
+            parsed = parse_crs(view.crs.get(name, name))
+            odd = outside(found, Crs(name, parsed.wkt, parsed.srid))
+        except CrsError:
+            continue
+        if odd is not None:
+            yield f"{view.path}: column {field.name!r}: {odd}"
