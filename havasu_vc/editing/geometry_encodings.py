@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.havasu.keys import DECLARED
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import DEFAULT
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, InvalidArgumentError, SchemaViolationError
@@ -52,8 +53,9 @@ def _declared(dataset: Dataset, wanted: Mapping[str, str], engine: Engine) -> Tr
     view = dataset.in_files
     if view is None:
         raise InvalidArgumentError(
-            f"{dataset.path} is a Kart dataset, whose geometries have one encoding",
-            hints=(f"`havasu-vc convert {dataset.path} --to havasu` first",),
+            f"{dataset.path} is a {dataset.kind.capitalize()} dataset, "
+            "whose geometries have one encoding",
+            hints=(f"`havasu-vc convert {dataset.path} --to {DEFAULT.name}` first",),
         )
     changed: dict[int, Field] = {}
     for name, encoding in wanted.items():

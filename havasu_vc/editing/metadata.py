@@ -7,13 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import column_documents
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
-from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.model.evolution import check_evolution
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
@@ -190,6 +188,9 @@ def rekeyed(
     edit = old.rekeyed(schema, meta, engine.run(old.scan()))
     if edit is not None:
         return edit
+    from havasu_vc.datasets.havasu.build import NewDataset
+    from havasu_vc.exchange.importing import Curve, write_table
+
     old = require_files(old)
     documents = column_documents(old.folder, schema)
     view = old.after(TreeEdit(old.path, documents))

@@ -7,31 +7,28 @@ row; the others keep their values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.checkouts import LivingCopy, working_copy
+from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.other_files import not_a_users_file, other_branch
-from havasu_vc.errors import (
-    InvalidArgumentError,
-    NoChangesError,
-    NotYetSupportedError,
-    PatchError,
-)
+from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
+from havasu_vc.errors import InvalidArgumentError, NoChangesError, PatchError
 from havasu_vc.formats.patch import (
     MOST_PATCH_BYTES,
     DatasetPatch,
     Patch,
     PatchBatch,
     parse_patch,
-    patch_batches,
 )
+from havasu_vc.looking import OwnSystem
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
@@ -45,6 +42,9 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import Signature
 from havasu_vc.store.trees import Change, read_blob
+
+if TYPE_CHECKING:
+    from havasu_vc.checkouts import LivingCopy
 
 __all__ = ["apply_patch"]
 
@@ -65,11 +65,7 @@ def apply_patch(
     """
     branch = other_branch(repo, ref)
     patch = parse_patch(source, limit or MOST_PATCH_BYTES)
-    if patch.crs is not None:
-        raise NotYetSupportedError(
-            "the patch's geometries are in another CRS than the dataset's",
-            hints=("make it without --crs",),
-        )
+    own = own_system(patch)
     text = patch.message if message is None else message
     with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
@@ -81,11 +77,15 @@ def apply_patch(
                     check_dataset_path(part.path, known)
                     from havasu_vc.editing.patch_datasets import created
 
-                    edits.append(created(part, repo, transaction.storage, engine))
+                    edits.append(created(part, repo, transaction.storage, engine, own))
                 elif _removes(part):
-                    removed[part.path] = _removed(part, transaction.dataset(part.path))
+                    view = transaction.dataset(part.path)
+                    _check_meta(part, view, patch.base)
+                    removed[part.path] = _removed(part, view, own)
                 else:
-                    edits.append(_edited(part, transaction.dataset(part.path)))
+                    view = transaction.dataset(part.path)
+                    _check_meta(part, view, patch.base)
+                    edits.append(_edited(part, view, own))
         files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits} | removed
@@ -162,14 +162,13 @@ def _removes(part: DatasetPatch) -> bool:
     return schema is not None and schema.new is None
 
 
-def _removed(part: DatasetPatch, view: Dataset) -> ChangeCounts:
+def _removed(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> ChangeCounts:
     """Check that a patch which removes a dataset knows all of it; return the rows that go."""
-    _check_meta(part, view)
     if any(change.new is not None for change in part.features):
         raise PatchError(f"the patch removes {part.path} and brings rows to it")
     with view.edit() as edit:
         if part.features:
-            edit.collect(_changes(part, view, view.schema))
+            edit.collect(_changes(part, view, view.schema, own))
         if edit.counts.deletes != view.rows:
             raise PatchError(
                 f"the patch removes {part.path}, which has {view.rows:,} rows, "
@@ -179,8 +178,11 @@ def _removed(part: DatasetPatch, view: Dataset) -> ChangeCounts:
         return edit.counts
 
 
-def _check_meta(part: DatasetPatch, view: Dataset) -> None:
-    """Raise unless the meta items are what a patch says that they were."""
+def _check_meta(part: DatasetPatch, view: Dataset, base: str | None) -> None:
+    """Raise unless the meta items are what a patch says that they were.
+
+    Of an item that is there it may leave that out, if it names the commit that it is made on.
+    """
     current = view.header.meta
     for change in part.meta:
         there = current.get(change.name)
@@ -188,11 +190,16 @@ def _check_meta(part: DatasetPatch, view: Dataset) -> None:
             raise PatchError(
                 f"meta item {change.name!r} of {part.path} is not what the patch says it was"
             )
+        if change.old is None and there not in (None, change.new) and base is None:
+            raise PatchError(
+                f"meta item {change.name!r} of {part.path} is there already, and the patch "
+                "does not say what it was",
+                hints=("let the patch say it in `-`, or name its `base`",),
+            )
 
 
-def _edited(part: DatasetPatch, view: Dataset) -> TreeEdit:
+def _edited(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
-    _check_meta(part, view)
     items = {change.name: change.new for change in part.meta}
     schema, documents = meta_documents(view, items, keep_ids=True)
     if schema.identifier_ids != view.schema.identifier_ids:
@@ -203,16 +210,19 @@ def _edited(part: DatasetPatch, view: Dataset) -> TreeEdit:
         if part.features:
             if not view.key and any(change.old and change.new for change in part.features):
                 raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
-            edit.collect(_changes(part, view, schema))
+            edit.collect(_changes(part, view, schema, own))
         if not edit.counts.total and not documents and not more:
             return TreeEdit(part.path, {})
         return edit.finish()
 
 
-def _changes(part: DatasetPatch, view: Dataset, schema: Schema) -> Iterator[ChangeBatch]:
+def _changes(
+    part: DatasetPatch, view: Dataset, schema: Schema, own: OwnSystem | None
+) -> Iterator[ChangeBatch]:
     """Yield a patch's changes, whole and in key order."""
     olds, news, has_old, has_new = [], [], [], []
-    for batch in patch_batches(part, view.schema, schema):
+    header = header_after(part, view.header, schema)
+    for batch in own_batches(part, view.schema, header, own):
         old, new, first, second = _whole(batch, view, schema, part.path)
         olds.append(old)
         news.append(new)
@@ -256,7 +266,7 @@ def _whole(
     if not batch.upsert:
         return old, new, has_old, has_new
     # A row that is as it was is no change.
-    different = pa.array(~equal_rows(old, new, view.schema, schema))
+    different = arrow_array(~equal_rows(old, new, view.schema, schema))
     keep = pc.or_(different, pc.invert(there))
     return (
         pc.filter(old, keep),

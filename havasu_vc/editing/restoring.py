@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.checkouts import LivingCopy, working_copy
+from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.pairing import pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -28,6 +28,7 @@ from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
@@ -41,6 +42,9 @@ from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
+
+if TYPE_CHECKING:
+    from havasu_vc.checkouts import LivingCopy
 
 __all__ = ["restore"]
 
@@ -274,5 +278,5 @@ def _in_columns(batch: ChangeBatch, old: Schema, new: Schema, schema: Schema) ->
     both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
     same = equal_rows(mine, rows, schema, schema) & both.to_numpy(zero_copy_only=False)
     come = struct_of(rows, mask=pc.is_null(batch.new))
-    keep = pa.array(np.flatnonzero(~same))
+    keep = arrow_array(np.flatnonzero(~same))
     return ChangeBatch.from_structs(batch.old.take(keep), come.take(keep))

@@ -26,3 +26,7 @@ class GdalForm:
     """Whether rows without geometry are left out."""
     drop_empty: bool = False
     """Whether rows with an empty geometry, or none, are left out."""
+    key_as_fid: bool | None = None
+    """Whether the key is what GDAL tells rows apart by; None where it can be."""
+    key_as_field: bool | None = None
+    """Whether the key is a column as well; None where it would be lost otherwise."""

@@ -23,6 +23,7 @@ from havasu_vc.exchange.export_columns import (
 from havasu_vc.exchange.formats import ExportFormat, format_written
 from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.exchange.gdal_form import GdalForm
+from havasu_vc.exchange.gdal_keys import free_name, key_plan
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import overlapping, ranges
@@ -32,7 +33,6 @@ from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
@@ -106,13 +106,14 @@ def write_gdal(
         )
     if main is not None and (layer.form.drop_null or layer.form.drop_empty):
         batches = _with_geometry(batches, layer, main)
-    key = _integer_key(layer.schema) if format is ExportFormat.GPKG else None
     shape = None
     if main is not None:
         position = layer.schema.names.index(main)
         shape, batches = layer_shape(layer.geometries[main], position, batches, format)
     columns = [_column(each, layer, format, notes, shape=shape) for each in layer.schema.fields]
     columns = _renamed(columns, format, notes)
+    plan = key_plan(layer.schema, columns, layer.form, format)
+    columns, key = [column for _, column in plan.columns], plan.key
     _refuse_equal_names([column.name for column in columns], format)
     schema = pa.schema([pa.field(column.name, column.type) for column in columns])
     count = [0]
@@ -123,12 +124,12 @@ def write_gdal(
                 _refuse_minus_one(batch.column(key), key)
             count[0] += batch.num_rows
             arrays = [
-                _typed(column.convert(values), column.type)
-                for column, values in zip(columns, batch.columns, strict=True)
+                _typed(column.convert(batch.column(position)), column.type)
+                for position, column in plan.columns
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    how = _how(layer, format, shape, key, schema.names)
+    how = _how(layer, format, shape, plan.fid, schema.names)
     write_stream(str(path), schema, converted(), how)
     return count[0]
 
@@ -179,14 +180,6 @@ def _column(
         return geometry_bytes.from_canonical(geometry.canonical(values), None, "wkt")
 
     return Outgoing(column.name, pa.string(), text)
-
-
-def _integer_key(schema: Schema) -> str | None:
-    """Return the one whole-number column that is the key, if the key is one."""
-    fields = schema.key.fields
-    if len(fields) == 1 and is_whole(fields[0].type):
-        return fields[0].name
-    return None
 
 
 def _refuse_minus_one(values: pa.Array, name: str) -> None:
@@ -242,7 +235,7 @@ def _how(
     layer: GdalLayer,
     format: ExportFormat,
     shape: LayerShape | None,
-    key: str | None,
+    fid: str | None,
     names: Sequence[str],
 ) -> dict[str, Any]:
     how: dict[str, Any] = {"layer": layer.name, "driver": format_written(format).driver}
@@ -250,7 +243,7 @@ def _how(
     if shape is not None:
         how |= geometry_options(shape.geometry, shape.shape)
     if format is ExportFormat.GPKG:
-        options["FID"] = key or _free("fid", names)
+        options["FID"] = fid or free_name("fid", names)
         if shape is not None:
             options["GEOMETRY_NAME"] = shape.geometry.field.name
         options |= layer.metadata
@@ -298,12 +291,6 @@ def _crs_text(geometry: OutgoingGeometry) -> str | None:
         return crs.identifier
     own = crs.identifier.startswith("CUSTOM:") or common_code(crs) is not None
     return crs.wkt if own else nameless_definition(crs)
-
-
-def _free(wanted: str, names: Sequence[str]) -> str:
-    lower = {name.lower() for name in names}
-    candidates = (wanted, f"_{wanted}", *(f"{wanted}_{number}" for number in range(1000)))
-    return next(name for name in candidates if name not in lower)
 
 
 def _geometry_type(shape: str | None) -> str:

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from havasu_vc.errors import PatchError
+from havasu_vc.errors import NotYetSupportedError, PatchError
 from havasu_vc.formats.json_columns import json_column
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.changes import ChangeBatch, struct_of
@@ -328,6 +328,12 @@ def _parse_feature(path: str, number: int, value: Any) -> FeatureChange:
             f"feature {number} of {_short(path)} must be an object, not {_kind(value)}"
         )
     form = _FORMS.get(frozenset(value))
+    if "*" in value:
+        raise NotYetSupportedError(
+            f"feature {number} of {_short(path)} has `*`, as minimal "
+            "patches of old versions of Kart had",
+            hints=("`+` alone does the same: it lists the columns that change, and the key",),
+        )
     if form is None:
         raise PatchError(
             f"feature {number} of {_short(path)} must have `++`, `--`, `-` and `+`, or `+` alone"
@@ -418,7 +424,7 @@ def _check_sides(path: str, change: FeatureChange, old: Schema | None, new: Sche
                 raise PatchError(f"{where} has a column {name!r}, which the dataset has not")
         for name in schema.key.names:
             if row.get(name) is None:
-                raise PatchError(f"{where} has no value for its key column {name!r}")
+                raise PatchError(f"{where} is missing required primary key field {name!r}")
 
 
 def _shape(change: FeatureChange, old: Schema | None, new: Schema | None) -> _Shape:

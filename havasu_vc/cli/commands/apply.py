@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import BinaryIO
 
 import click
@@ -23,6 +24,7 @@ __all__ = ["command"]
     is_flag=True,
     help="Try the patch, in the working copy if there is one; commit nothing.",
 )
+@click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if the patch changes nothing.")
 @click.option(
     "-m",
@@ -41,24 +43,32 @@ def command(
     patch: BinaryIO,
     ref: str | None,
     no_commit: bool,
+    amend: bool,
     allow_empty: bool,
     messages: tuple[str, ...],
     max_size: str | None,
 ) -> None:
     """Commit the changes of PATCH, a file that `havasu-vc create-patch` or Kart wrote.
 
-    PATCH may be - for stdin. The commit has the author, time and message of the patch.
+    PATCH may be - for stdin. The commit has the author, time and message of the patch. Geometries
+    of one that `create-patch --crs` wrote are brought into the dataset's system. With --amend
+    the commit stands in the place of HEAD's, whose changes it holds as well.
     """
+    if amend and no_commit:
+        raise click.UsageError("--no-commit and --amend are incompatible")
+    if amend and ref is not None:
+        raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     limit = None if max_size is None else parse_size(max_size)
     repo = invocation.open_repo()
-    result = repo.apply_patch(
-        patch,
-        ref=ref,
-        allow_empty=allow_empty,
-        message=join_message(messages),
-        commit=not no_commit,
-        limit=limit,
-    )
+    with repo.amending() if amend else nullcontext():
+        result = repo.apply_patch(
+            patch,
+            ref=ref,
+            allow_empty=allow_empty,
+            message=join_message(messages),
+            commit=not no_commit,
+            limit=limit,
+        )
     if results_on_stdout() and result.commit is not None:
         invocation.say(f"Commit {result.commit}")
         invocation.notes(result.notes)

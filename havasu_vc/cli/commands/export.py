@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from havasu_vc.cli.arguments import parse_dataset_at, parse_names
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted
@@ -40,6 +42,8 @@ class _Layer:
     geometry_type: str | None
     drop_null: bool
     drop_empty: bool
+    key_as_fid: bool | None
+    key_as_field: bool | None
 
     def form(self) -> GdalForm | None:
         """Return what is asked of GDAL, None where nothing is."""
@@ -50,8 +54,17 @@ class _Layer:
             self.geometry_type,
             self.drop_null,
             self.drop_empty,
+            self.key_as_fid,
+            self.key_as_field,
         )
         return None if form == GdalForm() else form
+
+    def as_karts(self, dataset: str, chosen: str | None, file: Path) -> _Layer:
+        """Return the options with what Kart takes where nothing is said."""
+        if chosen != "gpkg" and (chosen is not None or file.suffix.lower() != ".gpkg"):
+            return self
+        as_field = True if self.key_as_field is None else self.key_as_field
+        return replace(self, layer=self.layer or dataset, key_as_field=as_field)
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -147,6 +160,18 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     is_flag=True,
     help="No rows without geometry, and none whose geometry is empty.",
 )
+@click.option(
+    "--primary-key-as-fid/--no-primary-key-as-fid",
+    "key_as_fid",
+    default=None,
+    help="Whether a GeoPackage tells rows apart by the key, in its column `fid`.",
+)
+@click.option(
+    "--primary-key-as-field/--no-primary-key-as-field",
+    "key_as_field",
+    default=None,
+    help="Whether the key is a column as well.",
+)
 @click.option("--drop-geometry", is_flag=True, help="Write no geometries.")
 @engine_option
 @json_option
@@ -189,6 +214,8 @@ def command(
     """
     path, revision = parse_dataset_at(dataset, ref)
     chosen, file = _driver(file, None if file_format is None else file_format.lower())
+    if is_called_kart():
+        options = options.as_karts(path, chosen, file)
     gdal = options.form()
     if chosen is None and file.suffix.lower() in (".tif", ".tiff"):
         chosen = "geotiff"
