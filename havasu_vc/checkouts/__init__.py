@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.glance import is_untouched as is_untouched
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
-    from havasu_vc.checkouts.living_copy import working_copy as working_copy
+    from havasu_vc.checkouts.living_lookup import working_copy as working_copy
     from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
@@ -59,7 +59,7 @@ __getattr__ = loads(
             "table_view",
         ],
         "keeping_bases": ["forget_gone_work_trees"],
-        "living_copy": ["LivingCopy", "working_copy"],
+        "living_copy": ["LivingCopy"],
         "living_place": ["is_place", "require_other_file"],
         "moving_head": [
             "abort_merge",
@@ -72,6 +72,7 @@ __getattr__ = loads(
         ],
         "served_tables": ["ServedBase", "edit_of_new", "edit_of_served"],
         "tables_elsewhere": ["Elsewhere", "check_out_to"],
+        "living_lookup": ["working_copy"],
         "workspace": ["Workspace"],
     },
 )

@@ -3,7 +3,7 @@
     <data folder>/kart/<tree>-<where>.table    the documents of one counterpart
     <data folder>/objects/…                    its data files, among all others
 
-A counterpart holds the rows, columns and documents of one tree of one dataset of Kart's, and
+A counterpart holds the rows, columns and documents of one tree of a dataset of another kind, and
 is made once: by tasks over folders that do not meet, or, where a counterpart of another
 version is here, by the rows that differ. It appears when it is whole, so rows that a
 partial clone lacks leave nothing behind. It is a cache: one that is damaged or whose
@@ -30,7 +30,13 @@ from havasu_vc.checkouts.kept_versions import (
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kinds import kind_named, kind_of
+from havasu_vc.datasets.kinds import (
+    DatasetKind,
+    kind_named,
+    kind_of,
+    kind_told_by,
+    usual_kind,
+)
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -38,7 +44,7 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
 from havasu_vc.history.diff import row_changes
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
@@ -99,9 +105,12 @@ def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuData
 
 def needs_counterpart(repo: OpenRepo, tree: str) -> bool:
     """Whether a tree holds the internals of a dataset whose table shows a counterpart."""
-    return all(
-        find_entry(repo.git.objects, tree, name) is None for name in (DATASET, "snapshot.json")
-    )
+    kind = _kind_of_tree(repo, tree)
+    return kind is None or not kind.in_files
+
+
+def _kind_of_tree(repo: OpenRepo, tree: str) -> DatasetKind | None:
+    return kind_told_by(lambda name: find_entry(repo.git.objects, tree, name) is not None)
 
 
 def stored_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> Dataset:
@@ -113,13 +122,14 @@ def stored_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision
 
 def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
     """Return what the folder of a tree of internals is called: V2 has another name than V3."""
-    if not needs_counterpart(repo, tree):
-        return HAVASU_MARKER
+    kind = _kind_of_tree(repo, tree) or usual_kind(of_kart=True)
+    if kind.in_files:
+        return kind.marker
     with suppress(HavasuError):
         folder = repo.folders(repo.resolve(revision)).get(path)
         if folder is not None and folder.internals == tree:
             return folder.marker
-    return TABLE_MARKER
+    return kind.marker
 
 
 def counterpart(repo: OpenRepo, view: Dataset, *, near: Iterable[str] = ()) -> HavasuDataset:

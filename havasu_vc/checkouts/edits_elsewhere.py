@@ -86,7 +86,7 @@ def commit_from_table(
         found = _edits_at(repo, place, transaction)
         edit = onto_head(repo, transaction, found)
         if filters:
-            wanted = parse_filters(filters)
+            wanted = parse_filters(filters, of_changes=True)
             wanted.check([edit.path])
             edit = part_of(repo, transaction.dataset(edit.path), edit, wanted)
         edits = [edit] if edit.blobs else []

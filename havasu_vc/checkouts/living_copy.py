@@ -47,7 +47,6 @@ from havasu_vc.checkouts.living_following import (
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
     default_location,
-    living_place,
     place_at,
     require_no_secret,
     setting,
@@ -78,7 +77,7 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["LivingCopy", "create_living", "working_copy"]
+__all__ = ["LivingCopy", "create_living"]
 
 
 class LivingCopy:
@@ -268,7 +267,7 @@ class LivingCopy:
         if revision is not None and self._repo.revision(revision).tree != goal_of(self._repo).tree:
             yield from self._diff_from(self._repo.revision(revision), filters)
             return
-        wanted = parse_filters(filters)
+        wanted = parse_filters(filters, of_changes=True)
         with self._home.open() as file:
             base = base_of(self._repo, file)
             wanted.check(base.views)
@@ -286,7 +285,7 @@ class LivingCopy:
 
     def _diff_from(self, old: Revision, filters: Sequence[str]) -> Iterator[DatasetDiff]:
         """Yield how each table differs from a revision that is not the one that it was made of."""
-        repo, wanted = self._repo, parse_filters(filters)
+        repo, wanted = self._repo, parse_filters(filters, of_changes=True)
         before = base_views(repo, old)
         with self._home.open() as file, Transaction(repo) as transaction:
             base = base_of(repo, file)
@@ -363,7 +362,7 @@ class LivingCopy:
         self, file: LivingStore, base: Base, filters: Sequence[str]
     ) -> dict[str, LayerEdits]:
         """Return the edits that filters name, by dataset."""
-        wanted = parse_filters(filters)
+        wanted = parse_filters(filters, of_changes=True)
         for each in wanted.filters:
             if not any(each.matches(path) for path in base.views):
                 raise DatasetNotFoundError(each.pattern)
@@ -518,12 +517,6 @@ class LivingCopy:
             if not dry_run:
                 held.dropped.update(found)
         return tuple(found)
-
-
-def working_copy(repo: OpenRepo) -> LivingCopy | None:
-    """Return the working copy of a repository; None where there is none."""
-    place = living_place(repo)
-    return None if place is None or not place.exists else LivingCopy(repo, place)
 
 
 def create_living(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
-from havasu_vc.checkouts.living_copy import working_copy
 from havasu_vc.checkouts.living_following import Held, can_stay
+from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.merging import require_calm
@@ -109,7 +109,7 @@ def _discard_living(repo: OpenRepo, wanted: RepoFilter) -> dict[str, int]:
 def _commit(
     repo: OpenRepo, stash: Stash, filters: Sequence[str], message: str | None
 ) -> CommitResult:
-    wanted = parse_filters(filters)
+    wanted = parse_filters(filters, of_changes=True)
     with following(repo), Transaction(repo) as transaction:
         parts = [
             part_of(repo, transaction.dataset(edit.path), edit, wanted)

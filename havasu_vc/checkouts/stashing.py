@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
 from havasu_vc.checkouts.counterpart_edits import stored_edit_between
 from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.checkouts.edits import onto_head
-from havasu_vc.checkouts.living_copy import LivingCopy, working_copy
+from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -52,6 +53,9 @@ from havasu_vc.workspace.draft import show_as_edits
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import COMMIT
 from havasu_vc.workspace.state import WorkspaceState
+
+if TYPE_CHECKING:
+    from havasu_vc.checkouts.living_copy import LivingCopy
 
 __all__ = [
     "Stash",

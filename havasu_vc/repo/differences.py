@@ -6,11 +6,12 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import KART_MARKERS, TABLES
+from havasu_vc.model.names import TABLES
 from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
@@ -41,7 +42,7 @@ def diff_revisions(
     are noted where they differ, unless they are asked for; else they are an error. What is wrong
     with a broken one is raised after all others came.
     """
-    wanted = parse_filters(filters)
+    wanted = parse_filters(filters, of_changes=True)
     before, after = repo.folders(old), repo.folders(new)
     paths = sorted(before.keys() | after.keys())
     wanted.check([*paths, *_files_named(repo, filters, old, new)])
@@ -55,7 +56,7 @@ def diff_revisions(
             if chosen is None or path in skipped:
                 continue
             if _equal(first, second):
-                if equal_ones and second is not None and second.marker in KART_MARKERS:
+                if equal_ones and second is not None and _is_of_kart(second):
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
                 continue
@@ -70,12 +71,17 @@ def diff_revisions(
                 broken[path] = error
                 continue
             found = _dataset_diff(repo, path, *sides)
-            if chosen.keys is not None and chosen.rows:
+            if chosen.keys is not None and chosen.rows and not chosen.conditions:
                 found = _with_rows(found, *sides, chosen.keys)
             yield found
         raise_last(repo, broken)
 
     return wanted.chosen(differing())
+
+
+def _is_of_kart(folder: DatasetFolder) -> bool:
+    kind = find_kind(folder.marker)
+    return kind is not None and kind.of_kart
 
 
 def _with_rows(

@@ -12,6 +12,7 @@ from havasu_vc.datasets.pairing import key_codes
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
@@ -76,7 +77,7 @@ def sorted_changes(
         by = [(name, "ascending") for name in names]
         order = pc.sort_indices(keys, sort_keys=by).to_numpy()
     for start in range(0, len(order), BATCH_ROWS):
-        chosen = pa.array(order[start : start + BATCH_ROWS])
+        chosen = arrow_array(order[start : start + BATCH_ROWS])
         yield ChangeBatch.from_structs(
             struct_of(pc.take(old, chosen), mask=pc.invert(pc.take(has_old, chosen))),
             struct_of(pc.take(new, chosen), mask=pc.invert(pc.take(has_new, chosen))),

@@ -6,6 +6,11 @@ parcels:feature:42           one row by its key; composite keys as `a,b`
 parcels:42                   the same, where the key is not `feature` or `meta`
 parcels:meta                 its meta items
 parcels:meta:title           one of them
+
+and, of changes alone, as Kart has not:
+
+parcels:where:area > 5       rows for which an SQL expression is true, before or after
+parcels:box:170,-42,175,-40  rows whose geometry meets a box, before or after
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import pyarrow as pa
 from havasu_vc.datasets.comparing import alike
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
@@ -27,7 +33,18 @@ from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["DatasetFilter", "RepoFilter", "is_inside", "parse_filters", "split_filter"]
+__all__ = [
+    "CONDITIONS",
+    "DatasetFilter",
+    "RepoFilter",
+    "is_inside",
+    "parse_filters",
+    "split_filter",
+]
+
+
+CONDITIONS = ("where", "box")
+"""Kinds of conditions on changed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,9 @@ class DatasetFilter:
     """Whether meta items are wanted at all."""
     items: frozenset[str] | None = None
     """Only these meta items; None for all."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    """Besides `keys`, which are given then, rows that meet one of these: `where` or `box`, and
+    its text."""
 
     @property
     def is_whole(self) -> bool:
@@ -77,6 +97,7 @@ class RepoFilter:
                 _either(united.rows, united.keys, other.rows, other.keys),
                 united.meta or other.meta,
                 _either(united.meta, united.items, other.meta, other.items),
+                (*united.conditions, *other.conditions),
             )
         return united
 
@@ -114,7 +135,11 @@ class RepoFilter:
             changes = diff.changes
             if wanted.keys is not None:
                 sides = [each.schema for each in (diff.new, diff.old) if each is not None]
-                changes = only_keys(changes, wanted.keys, sides or [diff.header.schema])
+                schemas = sides or [diff.header.schema]
+                if wanted.conditions:
+                    changes = _only_meeting(changes, wanted, schemas, diff.path)
+                else:
+                    changes = only_keys(changes, wanted.keys, schemas)
         return replace(diff, meta=meta, changes=changes)
 
 
@@ -128,9 +153,15 @@ def _either(
     return None if left is None or right is None else left | right
 
 
-def parse_filters(texts: Sequence[str]) -> RepoFilter:
-    """Return the filter that some arguments mean together."""
-    return RepoFilter(tuple(_parse(text) for text in texts))
+def parse_filters(texts: Sequence[str], *, of_changes: bool = False) -> RepoFilter:
+    """Return the filter that some arguments mean together; conditions are `of_changes` alone."""
+    found = RepoFilter(tuple(_parse(text) for text in texts))
+    if not of_changes and any(each.conditions for each in found.filters):
+        raise InvalidArgumentError(
+            "conditions choose among changes: `diff` and `commit` take them",
+            hints=("name rows by their keys, as DATASET:feature:KEY",),
+        )
+    return found
 
 
 def is_inside(path: str) -> bool:
@@ -152,6 +183,8 @@ def split_filter(text: str) -> tuple[str, str, str]:
     kind, colon, what = rest.partition(":")
     if kind in ("", "feature", "meta"):
         return path, kind, what
+    if kind in CONDITIONS and colon:
+        return path, kind, what
     if colon:
         raise InvalidArgumentError(
             f"{text!r} is no filter",
@@ -166,6 +199,12 @@ def _parse(text: str) -> DatasetFilter:
         raise InvalidArgumentError(f"{text!r} names no dataset")
     if not kind and ":" not in text:
         return DatasetFilter(pattern.rstrip("/"))
+    if kind in CONDITIONS:
+        if not what.strip():
+            raise InvalidArgumentError(f"{text!r} names no condition")
+        return DatasetFilter(
+            pattern, keys=frozenset(), meta=False, conditions=((kind, what.strip()),)
+        )
     chosen = frozenset([what]) if what else None
     if kind == "feature":
         return DatasetFilter(pattern, keys=chosen, meta=False)
@@ -210,21 +249,49 @@ def only_keys(
     others: bool = False,
 ) -> Iterator[ChangeBatch]:
     """Yield the changes of some rows, or of all others; a key may be one of either side."""
-    schema = sides[0]
-    if not schema.key:
-        raise InvalidArgumentError("the dataset has no key to choose a row by")
-    wanted = [_parse_one(key, sides) for key in sorted(keys)]
+    wanted = _parse_all(keys, sides)
     for batch in changes:
-        keep = None
-        for key in wanted:
-            same = None
-            for value, key_field in zip(key, schema.key.fields, strict=True):
-                column = _coalesced(batch, key_field.name)
-                equal = _equal(column, value)
-                same = equal if same is None else pc.and_(same, equal)
-            keep = same if keep is None else pc.or_(keep, same)
+        keep = _with_keys(batch, wanted, sides[0])
         if others and keep is not None:
             keep = pc.invert(pc.fill_null(keep, False))
+        chosen = pc.filter(batch.data, keep)
+        if chosen.num_rows:
+            yield ChangeBatch(chosen)
+
+
+def _parse_all(keys: Iterable[str], sides: Sequence[Schema]) -> list[tuple[object, ...]]:
+    """Return keys of rows as values."""
+    if not sides[0].key:
+        raise InvalidArgumentError("the dataset has no key to choose a row by")
+    return [_parse_one(key, sides) for key in sorted(keys)]
+
+
+def _with_keys(
+    batch: ChangeBatch, keys: Sequence[tuple[object, ...]], schema: Schema
+) -> pa.BooleanArray | None:
+    """Return which changes are of some rows; None where no row is named."""
+    keep = None
+    for key in keys:
+        same = None
+        for value, key_field in zip(key, schema.key.fields, strict=True):
+            column = _coalesced(batch, key_field.name)
+            equal = _equal(column, value)
+            same = equal if same is None else pc.and_(same, equal)
+        keep = same if keep is None else pc.or_(keep, same)
+    return keep
+
+
+def _only_meeting(
+    changes: Iterator[ChangeBatch], wanted: DatasetFilter, sides: Sequence[Schema], path: str
+) -> Iterator[ChangeBatch]:
+    """Yield the changes that meet a condition, or are of a row that is named."""
+    from havasu_vc.repo.row_conditions import changes_meeting
+
+    keys = _parse_all(wanted.keys, sides) if wanted.keys else []
+    for batch, met in changes_meeting(changes, wanted.conditions, sides, path):
+        keep = arrow_array(met)
+        if keys:
+            keep = pc.or_(keep, pc.fill_null(_with_keys(batch, keys, sides[0]), False))
         chosen = pc.filter(batch.data, keep)
         if chosen.num_rows:
             yield ChangeBatch(chosen)

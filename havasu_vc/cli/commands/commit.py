@@ -43,6 +43,16 @@ __all__ = ["command"]
     shell_complete=complete_datasets,
     help="With --from, the dataset that FILE is a copy of, where FILE does not know itself.",
 )
+@click.option(
+    "--where",
+    metavar="SQL",
+    help="Commit the rows for which this is true, as they were or as they are now (extra duckdb).",
+)
+@click.option(
+    "--box",
+    metavar="WEST,SOUTH,EAST,NORTH",
+    help="Commit the rows whose geometry meets this box, as they were or as they are now.",
+)
 @click.option("--refs", is_flag=True, help="Also commit branches of the tables to git's branches.")
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
@@ -59,6 +69,8 @@ def command(
     datasets: tuple[str, ...],
     file: Path | str | None,
     dataset: str | None,
+    where: str | None,
+    box: str | None,
     refs: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
@@ -69,10 +81,15 @@ def command(
     amend: bool,
     no_edit: bool,
 ) -> None:
-    """Commit what was edited in the workspace, or in FILE.
+    r"""Commit what was edited in the workspace, or in FILE.
 
     A FILTER is DATASET, DATASET:KEY, DATASET:feature or DATASET:meta as in `diff`; what it
     leaves out stays edited. Meta items of the tables of `checkout` go with all of a DATASET.
+    --where and --box choose among the edited rows of all datasets, or of each DATASET named:
+
+    \b
+    havasu-vc commit trees --where "height > 30" -m "Tall ones"
+    havasu-vc commit --box 174.6,-41.4,174.9,-41.2 -m "Wellington"
 
     The tables of the workspace are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only
@@ -80,6 +97,7 @@ def command(
     has a broken dataset, nothing is committed before `repair` has mended it. With --amend the
     commit has the parents and the author of HEAD's, and its message where none is given.
     """
+    datasets = _chosen(datasets, where, box)
     if file is None and dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
     if file is not None and refs:
@@ -144,6 +162,18 @@ def command(
             )
         result = commit(message, dry_run=dry_run)
     tell_commit(invocation, repo, result, dry_run=dry_run)
+
+
+def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tuple[str, ...]:
+    """Return the filters that the arguments mean together."""
+    if where is None and box is None:
+        return datasets
+    if where is not None and box is not None:
+        raise click.UsageError("--where and --box contradict each other")
+    if any(":" in each for each in datasets):
+        raise click.UsageError("--where and --box go with datasets, not with rows of them")
+    chosen = f"where:{where}" if where is not None else f"box:{box}"
+    return tuple(f"{each}:{chosen}" for each in datasets or ("*",))
 
 
 def _is_table(place: Path) -> bool:
