@@ -37,6 +37,7 @@ LEFT: dict[tuple[str, str], int] = {
         "starting Spark takes longer than a test of a page should",
     ): 1,
     ("docs/guides/query-with-spark.md", "there is no such bucket"): 3,
+    ("docs/guides/notebooks.md", "needs Jupyter"): 1,
     ("docs/guides/query-with-spark.md", "there is no such stream"): 1,
     ("docs/guides/share.md", "there is no such bucket"): 1,
     ("docs/guides/share.md", "there is no such host"): 1,

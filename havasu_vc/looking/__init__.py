@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
     from havasu_vc.looking.histories import log as log
+    from havasu_vc.looking.notebook import commits_html as commits_html
+    from havasu_vc.looking.notebook import table_html as table_html
     from havasu_vc.looking.other_files import file_changes as file_changes
     from havasu_vc.looking.overview import list_datasets as list_datasets
     from havasu_vc.looking.overview import status as status
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from havasu_vc.looking.pages import read_page as read_page
     from havasu_vc.looking.placing import RowPlaces as RowPlaces
     from havasu_vc.looking.placing import row_places as row_places
+    from havasu_vc.looking.reproject import OwnSystem as OwnSystem
+    from havasu_vc.looking.reproject import into_own_system as into_own_system
     from havasu_vc.looking.reproject import reprojection as reprojection
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
@@ -45,11 +49,12 @@ __getattr__ = loads(
         "describing": ["Description", "choose_rows", "count_rows", "describe_dataset"],
         "git_diff": ["document_diff"],
         "histories": ["LogRequest", "commit_info", "log"],
+        "notebook": ["commits_html", "table_html"],
         "other_files": ["file_changes"],
         "overview": ["list_datasets", "status"],
         "pages": ["RowPage", "read_page"],
         "placing": ["RowPlaces", "row_places"],
-        "reproject": ["reprojection"],
+        "reproject": ["OwnSystem", "into_own_system", "reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
         "seeking": ["FoundRows", "SeekRequest", "seek"],
         "showing": ["create_patch", "diff", "show"],

@@ -17,6 +17,7 @@ from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.rows import keys_batch, require_rows
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import Blame
 from havasu_vc.model.names import TABLES
@@ -97,7 +98,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     for keys in _keys(repo, view) if wanted is None else [wanted]:
         hashes = hash_keys(keys, view.schema)
-        places = [pc.take(numbers, pa.array(blamed.places(hashes))) for blamed, numbers in found]
+        places = [pc.take(numbers, arrow_array(blamed.places(hashes))) for blamed, numbers in found]
         second = pa.StructArray.from_arrays(places, list(names)) if names else places[0]
         key = pa.StructArray.from_arrays(keys.columns, list(view.key.names))
         yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])

@@ -16,6 +16,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.decorations import decorations
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, parse_date
+from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
@@ -78,7 +79,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     else:
         start = repo.resolve(revision) if revision != "HEAD" else repo.head()
     if start.commit is None:
-        raise NotFoundError("there is no commit yet", hints=("`havasu-vc import` makes the first",))
+        raise _no_commit(repo)
     paths = tuple(_path_of(repo, start, text) for text in filters)
     chosen_by_rows = request.holds is not None or request.box is not None
     wanted = LogFilter(
@@ -97,6 +98,18 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         found = commits(repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo))
         for commit in _holding(repo, found, request) if chosen_by_rows else found:
             yield info_of(commit, names)
+
+
+def _no_commit(repo: OpenRepo) -> NotFoundError:
+    branch = branch_with_commits(repo.git)
+    if branch is None:
+        return NotFoundError(
+            "there is no commit yet", hints=("`havasu-vc import` makes the first",)
+        )
+    return NotFoundError(
+        "there is no commit yet on this branch",
+        hints=(f"{branch} has some: `havasu-vc switch {branch}`",),
+    )
 
 
 def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> Iterator[Commit]:

@@ -11,7 +11,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
 from havasu_vc.repo.waiting import merge_waits
-from havasu_vc.store.refs import count_apart, list_branches, read_head
+from havasu_vc.store.refs import branch_with_commits, count_apart, list_branches, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import DatasetFolder
 
@@ -81,6 +81,7 @@ def status(repo: OpenRepo) -> RepoStatus:
         state,
         tuple(problems),
         waiting,
+        branch_with_commits(repo.git) if head.commit is None else None,
     )
 
 

@@ -22,6 +22,7 @@ from havasu_vc.looking.placing import Box, RowPlaces, row_places
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
@@ -105,12 +106,12 @@ def _boxed(
         start = max(0, place - count // 2)
     chosen = found[start : start + count]
     if keys is not None:
-        rows = _rows_of(repo, view, _one_batch(pc.take(keys, pa.array(chosen))))
+        rows = _rows_of(repo, view, _one_batch(pc.take(keys, arrow_array(chosen))))
         return RowPage(view, start, rows, True, len(found))
     parts, before = [], 0
     for batch in Table(view, repo.settings).to_batches():
         here = chosen[(chosen >= before) & (chosen < before + len(batch))] - before
-        parts += [pc.take(batch, pa.array(here))] if len(here) else []
+        parts += [pc.take(batch, arrow_array(here))] if len(here) else []
         before += len(batch)
     rows = _one_batch(pa.Table.from_batches(parts, arrow_schema(view.schema)))
     return RowPage(view, start, rows, False, len(found))

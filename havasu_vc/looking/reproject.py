@@ -1,6 +1,8 @@
-"""Showing geometries of a diff in another coordinate reference system."""
+"""Geometries of a diff in another coordinate reference system, and back into their own."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,10 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.writers import Reproject
 
-__all__ = ["reprojection"]
+__all__ = ["OwnSystem", "into_own_system", "reprojection"]
+
+OwnSystem = Callable[[pa.Array, Field, DatasetHeader], pa.Array]
+"""What brings a geometry column into the system that its dataset has it in."""
 
 
 def reprojection(text: str) -> tuple[Crs, Reproject]:
@@ -36,13 +41,27 @@ def reprojection(text: str) -> tuple[Crs, Reproject]:
     return target, reproject
 
 
+def into_own_system(text: str) -> OwnSystem:
+    """Return what brings geometry columns out of the system that a text means into their own."""
+    source = parse_crs(text)
+
+    def bring(column: pa.Array, field: Field, header: DatasetHeader) -> pa.Array:
+        if field.geometry is None:
+            raise ValueError(f"{field.name!r} is no geometry column")
+        wkb, srids = to_canonical(column, field.geometry.encoding)
+        there = transform(wkb, source, _source(field, header))
+        return from_canonical(there, srids, field.geometry.encoding)
+
+    return bring
+
+
 def _source(field: Field, header: DatasetHeader) -> Crs:
     name = None if field.geometry is None else field.geometry.crs
     if name is None:
         raise CrsError(
             f"column {field.name!r} of {header.path} has no coordinate reference system to"
-            " transform from",
-            hints=("leave --crs out to see the coordinates as they are",),
+            " transform by",
+            hints=("leave --crs out to take the coordinates as they are",),
         )
     parsed = parse_crs(header.crs.get(name, name))
     return Crs(name, parsed.wkt, parsed.srid)

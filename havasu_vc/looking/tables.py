@@ -50,6 +50,11 @@ class Table:
     def __len__(self) -> int:
         return self._dataset.rows
 
+    def _repr_html_(self) -> str:
+        from havasu_vc.looking.notebook import table_html
+
+        return table_html(self._dataset, self._settings)
+
     def schema_of(self, columns: Sequence[str] | None) -> Schema:
         """Return some of its columns, in the order given; all without."""
         if columns is None:
@@ -181,10 +186,15 @@ class Table:
         )
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """Return the rows as a DuckDB relation, of a connection or of the default one."""
+        """Return a DuckDB relation, of a connection or of the default one; nothing is read yet.
+
+        DuckDB reads the data files itself: the columns and row groups that a query wants, and
+        not the rows that were deleted. Geometries are WKB, or text as they were imported; WKB
+        in little-endian order where the connection makes geometries of it in between.
+        """
         from havasu_vc.exchange.duckdb import relation
 
-        return relation(self.to_arrow(), connection)
+        return relation(self._dataset, connection)
 
 
 def _require(module: str, extra: str) -> Any:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from havasu_vc.repo.results import ImportResult as ImportResult
     from havasu_vc.repo.results import Problem as Problem
     from havasu_vc.repo.results import RepoStatus as RepoStatus
+    from havasu_vc.repo.results import TakenColumn as TakenColumn
+    from havasu_vc.repo.results import Understood as Understood
     from havasu_vc.repo.results import WaitingMerge as WaitingMerge
     from havasu_vc.repo.soundness import sound_datasets as sound_datasets
 
@@ -30,6 +32,8 @@ __all__ = [
     "ImportResult",
     "Problem",
     "RepoStatus",
+    "TakenColumn",
+    "Understood",
     "WaitingMerge",
     "commit_edits",
     "sound_datasets",
@@ -48,6 +52,8 @@ __getattr__ = loads(
             "ImportResult",
             "Problem",
             "RepoStatus",
+            "TakenColumn",
+            "Understood",
             "WaitingMerge",
         ],
         "soundness": ["sound_datasets"],

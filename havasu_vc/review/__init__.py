@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from havasu_vc.review.markdown import SUMMARY_LIMIT as SUMMARY_LIMIT
     from havasu_vc.review.markdown import format_markdown as format_markdown
     from havasu_vc.review.markdown_parts import code_span as code_span
+    from havasu_vc.review.notebook import review_html as review_html
     from havasu_vc.review.page.cells import shown_values as shown_values
     from havasu_vc.review.page.collecting import Page as Page
     from havasu_vc.review.page.document import asset as asset
@@ -39,6 +40,7 @@ __getattr__ = loads(
         "json": ["format_json", "json_value"],
         "markdown": ["COMMENT_LIMIT", "SUMMARY_LIMIT", "format_markdown"],
         "markdown_parts": ["code_span"],
+        "notebook": ["review_html"],
         "page.cells": ["shown_values"],
         "page.collecting": ["Page"],
         "page.document": ["asset", "write_page"],

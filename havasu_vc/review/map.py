@@ -12,15 +12,12 @@ from typing import Any, TypeAlias
 
 from havasu_vc.geo.sketching import sketch
 from havasu_vc.model.changes import ChangeKind
+from havasu_vc.review.colours import COLOURS, SIDES
 from havasu_vc.review.conflicts import DatasetInConflict
 from havasu_vc.review.report import DatasetReview, Sample
 
-__all__ = ["COLOURS", "SIDES", "conflict_map", "map_of"]
+__all__ = ["conflict_map", "map_of"]
 
-COLOURS = {"deleted": "#d55e00", "inserted": "#009e73", "before": "#cc79a7", "after": "#0072b2"}
-"""Of Okabe and Ito: people of any sight tell them apart."""
-SIDES = {"base": "#cc79a7", "ours": "#0072b2", "theirs": "#d55e00"}
-"""Of the same."""
 LEAST = 300
 """A map of fewer bytes would show nothing."""
 _Shape: TypeAlias = tuple[str, tuple[str, str], str, bytes]

@@ -17,7 +17,6 @@ from havasu_vc.review.markdown_parts import (
     ROWS_HEADER,
     code_span,
     commits_words,
-    counts_words,
     finding_line,
     heading,
     headline,
@@ -29,6 +28,7 @@ from havasu_vc.review.markdown_parts import (
     summary_lines,
 )
 from havasu_vc.review.report import DatasetReview, Review, Sample
+from havasu_vc.review.words import counts_words
 
 __all__ = ["COMMENT_LIMIT", "LEAST_LIMIT", "MARKER", "SUMMARY_LIMIT", "format_markdown"]
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.report import (
     Area,
     Cell,
@@ -19,6 +18,7 @@ from havasu_vc.review.report import (
     Sample,
     Transition,
 )
+from havasu_vc.review.words import counts_words
 from havasu_vc.writers.terminal import printable
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "VALUE",
     "code_span",
     "commits_words",
-    "counts_words",
     "covered_words",
     "finding_line",
     "heading",
@@ -141,20 +140,6 @@ def _stressed(message: str) -> str:
     if head.count("`") % 2:  # the colon is part of a name
         head, colon, rest = message, "", ""
     return f"**{sentence(head)}**{colon}{sentence(rest)}"
-
-
-def counts_words(counts: ChangeCounts) -> str:
-    """Return how many rows changed, in words.
-
-    >>> counts_words(ChangeCounts(1200, 0, 3))
-    '1,200 inserted, 3 deleted'
-    """
-    parts = (
-        (counts.inserts, "inserted"),
-        (counts.updates, "updated"),
-        (counts.deletes, "deleted"),
-    )
-    return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "none"
 
 
 def _share(each: DatasetReview) -> str:

@@ -275,3 +275,8 @@ class Review:
     def counts(self) -> ChangeCounts:
         """Rows that changed, in all datasets."""
         return sum((each.counts for each in self.datasets), ChangeCounts())
+
+    def _repr_html_(self) -> str:
+        from havasu_vc.review.notebook import review_html
+
+        return review_html(self)

@@ -140,12 +140,20 @@ def _frugal(repo: OpenRepo, note: Callable[[str], None]) -> OpenRepo:
     return found
 
 
-def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:
+def review_diffs(
+    diffs: Iterable[DatasetDiff],
+    base: str,
+    head: str,
+    page: Page | None = None,
+    *,
+    samples: int = 0,
+) -> Review:
     """Return what some diffs tell by themselves; `page` takes in rows."""
     found = []
     for diff in diffs:
-        means = Means(measure=_measure, reproject=_to_map(diff), samples=0)
-        found.append(summarise(diff, means, [page.dataset(diff, means.reproject)]))
+        means = Means(measure=_measure, reproject=_to_map(diff), samples=samples)
+        seers = [] if page is None else [page.dataset(diff, means.reproject)]
+        found.append(summarise(diff, means, seers))
     return Review(base, head, tuple(found))
 
 

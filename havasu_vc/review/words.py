@@ -1,4 +1,4 @@
-"""Changes of a schema and of meta items, in words.
+"""Changes of rows, of a schema and of meta items, in words.
 
 >>> from havasu_vc.model.types import Field, Primitive
 >>> old, new = Field(2, "name", Primitive.STRING), Field(2, "title", Primitive.STRING)
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.types import Field
 
-__all__ = ["column_words", "meta_words", "quoted", "schema_words", "type_words"]
+__all__ = ["column_words", "counts_words", "meta_words", "quoted", "schema_words", "type_words"]
 
 LONGEST = 60
 """Texts are cut at this many characters in a sentence."""
@@ -25,6 +25,20 @@ def quoted(text: str) -> str:
     if len(text) > LONGEST:
         text = text[: LONGEST - 1] + "…"
     return "`" + text.replace("`", "'") + "`"
+
+
+def counts_words(counts: ChangeCounts) -> str:
+    """Return how many rows changed, in words.
+
+    >>> counts_words(ChangeCounts(1200, 0, 3))
+    '1,200 inserted, 3 deleted'
+    """
+    parts = (
+        (counts.inserts, "inserted"),
+        (counts.updates, "updated"),
+        (counts.deletes, "deleted"),
+    )
+    return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "none"
 
 
 def type_words(field: Field) -> str:

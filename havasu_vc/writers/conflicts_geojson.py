@@ -15,6 +15,7 @@ from typing import TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.conflicts import ConflictedDataset
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total
@@ -54,7 +55,7 @@ def write_conflicts_geojson(
 
 def _columns(dataset: ConflictedDataset) -> dict[str, list[str]]:
     """Return what is in conflict in each column; Kart has no place for that."""
-    if dataset.header.kind == "kart":
+    if is_of_kart(dataset.header.kind):
         return {}
     return {name: list(kinds) for item in dataset.meta for name, kinds in item.columns.items()}
 

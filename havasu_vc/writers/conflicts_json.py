@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
 from havasu_vc.model.type_table import is_whole
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
@@ -91,7 +92,7 @@ def _pieces(
 
 
 def _item(item: MetaConflict, kind: str) -> dict[str, Any]:
-    if not item.columns or kind == "kart":
+    if not item.columns or is_of_kart(kind):
         return dict(item.versions)
     return {**item.versions, "columns": {name: list(each) for name, each in item.columns.items()}}
 

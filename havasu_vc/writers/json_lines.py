@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from havasu_vc.datasets.kinds import is_of_kart, kind_named
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
@@ -35,11 +36,6 @@ from havasu_vc.writers.values import slices
 __all__ = ["write_json_lines"]
 
 _SCHEMA = "schema.json"
-DATASET_KINDS = {
-    "kart": {"type": "table", "version": 3},
-    "havasu": {"type": "table", "version": 1, "format": "havasu"},
-}
-"""The kinds of dataset for a reader; all hold rows."""
 
 
 def write_json_lines(
@@ -69,7 +65,7 @@ def write_json_lines(
 
 def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetSummary:
     features = ChangeCounts()
-    begun = bool(diff.meta) or diff.header.kind == "kart"  # of which Kart names all
+    begun = bool(diff.meta) or is_of_kart(diff.header.kind)  # Kart names all of its own
     if begun:
         _write_head(diff, out)
     start = LINES.dumps({"type": "feature", "dataset": diff.path})[:-1] + ',"change":'
@@ -85,9 +81,9 @@ def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetS
 
 
 def _write_head(diff: DatasetDiff, out: TextIO) -> None:
-    kind = DATASET_KINDS[diff.header.kind]
+    kind = kind_named(diff.header.kind).told
     whole = any(change.name == _SCHEMA for change in diff.meta)
-    if diff.header.kind == "kart" and not whole:  # a filter left its coming or going out
+    if is_of_kart(diff.header.kind) and not whole:  # a filter left its coming or going out
         _line(out, type="datasetInfo", path=diff.path, value=kind)
     elif diff.old is None:
         _line(out, type="dataset", path=diff.path, **{"+": kind})

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.records import dataclass
@@ -100,7 +101,7 @@ def _raster_changes(batch: ChangeBatch, diff: DatasetDiff, both: pa.BooleanArray
     for number, (field, column) in new_side.items():
         if number in old and both.true_count:
             before, values = old[number]
-            same = pa.array(equal_columns(values, column, before, field))
+            same = arrow_array(equal_columns(values, column, before, field))
             changed = pc.and_not(both, same).to_pylist()
             found[number] = differences(values, column, changed)
     return found

@@ -299,7 +299,7 @@ def map_flagged(
     rows = np.unique(np.searchsorted(offsets, places + offsets[0], side="right") - 1)
     mask = np.zeros(len(column), np.bool_)
     mask[rows] = True
-    chosen = pc.and_(pa.array(mask), pc.is_valid(column))
+    chosen = pc.and_(arrow_array(mask), pc.is_valid(column))
     texts = pc.cast(pc.filter(column, chosen), pa.binary()).to_pylist()
     changed = pa.array([change(text.decode("utf-8", "replace")) for text in texts], column.type)
     return pc.replace_with_mask(column, chosen, changed)
@@ -317,7 +317,7 @@ def equal_cells(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.
     """Return where both values are the same, null equal to null and NaN to NaN."""
     left, right = old[1], new[1]
     if old[0].raster is not None and new[0].raster is not None:
-        return pa.array(equal_columns(left, right, old[0], new[0]))
+        return arrow_array(equal_columns(left, right, old[0], new[0]))
     if left.type != right.type or not (_is_plain(old[0]) and _is_plain(new[0])):
         try:
             left, right = _identity(*old), _identity(*new)
