@@ -15,17 +15,19 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, MissingProgramError
-from havasu_vc.exchange.duckdb_tables import DuckTable, duck_type, identifier, text
+from havasu_vc.exchange.duckdb_tables import DuckTable, duck_table, duck_type, identifier, text
 
 if TYPE_CHECKING:
     import duckdb
 
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.geo.functions.catalogue import SqlFunction
 
 __all__ = ["Database", "NoTableError", "RowExpressions", "is_installed", "relation"]
@@ -37,9 +39,30 @@ _MISSING = re.compile(r"Catalog Error: Table with name (.+) does not exist")
 _KIND_OF_ERROR = re.compile(r"^(?:[A-Z][a-z]+ )+Error: ")
 
 
-def relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None = None) -> Any:
-    """Return rows as a relation of a connection, or of the default one."""
-    return (connection or _module()).from_arrow(table)
+def relation(view: Dataset, connection: duckdb.DuckDBPyConnection | None = None) -> Any:
+    """Return a dataset as a relation of a connection, or of the default one.
+
+    Nothing is read before the relation is. What it needs beside data files is registered under
+    names that nobody else has, and stays with the connection.
+    """
+    there = connection or _module()
+    table = duck_table(view, f"havasu-vc {uuid4().hex}")
+    for name, rows in table.registered.items():
+        there.register(name, rows)
+    return there.sql(" UNION ALL ".join(_as_bytes(there, part) for part in table.parts))
+
+
+def _as_bytes(connection: Any, query: str) -> str:
+    """Return a query whose geometries are bytes, also where the connection makes more of them.
+
+    Which it does by what a file says of itself, so some files of a table may have bytes.
+    """
+    found = connection.sql(query)
+    kinds = zip(found.columns, map(str, found.types), strict=True)
+    made = [identifier(name) for name, kind in kinds if kind.startswith("GEOMETRY")]
+    if not made:
+        return query
+    return f"SELECT * REPLACE ({', '.join(f'ST_AsWKB({e}) AS {e}' for e in made)}) FROM ({query})"
 
 
 class _Connected:
@@ -77,30 +100,35 @@ class RowExpressions(_Connected):
 
     def false_rows(self, rows: pa.RecordBatch, expression: str) -> npt.NDArray[np.bool_]:
         """Return the rows for which an expression is false; null counts as true."""
-        query = f"SELECT NOT coalesce(CAST((\n{expression}\n) AS BOOLEAN), true) FROM havasu_rows"
+        value = f"NOT coalesce(CAST((\n{expression}\n) AS BOOLEAN), true)"
+        return self._flags(rows, f"the check {expression!r}", value)
+
+    def true_rows(self, rows: pa.RecordBatch, expression: str) -> npt.NDArray[np.bool_]:
+        """Return the rows for which an expression is true; null counts as false."""
+        value = f"coalesce(CAST((\n{expression}\n) AS BOOLEAN), false)"
+        return self._flags(rows, f"the condition {expression!r}", value)
+
+    def _flags(self, rows: pa.RecordBatch, named: str, value: str) -> npt.NDArray[np.bool_]:
+        query = f"SELECT {value} FROM havasu_rows"
         duckdb = _module()
         timer = threading.Timer(SECONDS, self._connection.interrupt)
         timer.start()
         try:
             if len(duckdb.extract_statements(query)) != 1:
-                raise InvalidArgumentError(f"the check {expression!r} is not one expression")
+                raise InvalidArgumentError(f"{named} is not one expression")
             self._connection.register("havasu_rows", pa.Table.from_batches([rows]))
             found = self._connection.execute(query).fetchnumpy()
         except duckdb.InterruptException as error:
-            raise InvalidArgumentError(
-                f"the check {expression!r} took more than {SECONDS:.0f} s"
-            ) from error
+            raise InvalidArgumentError(f"{named} took more than {SECONDS:.0f} s") from error
         except duckdb.Error as error:
             reason = str(error).split("\n", 1)[0]
-            raise InvalidArgumentError(
-                f"the check {expression!r} cannot be run: {reason}"
-            ) from error
+            raise InvalidArgumentError(f"{named} cannot be run: {reason}") from error
         finally:
             timer.cancel()
         (column,) = found.values()
         flags = np.asarray(column, np.bool_)
         if len(flags) != rows.num_rows:
-            raise InvalidArgumentError(f"the check {expression!r} is not one value per row")
+            raise InvalidArgumentError(f"{named} is not one value per row")
         return flags
 
 

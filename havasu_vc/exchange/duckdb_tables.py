@@ -58,12 +58,17 @@ _WIDER = {
 class DuckTable:
     """A dataset as a query of DuckDB's."""
 
-    query: str
-    """The query."""
+    parts: tuple[str, ...]
+    """Queries of the same columns, whose rows together are the table's."""
     files: tuple[str, ...]
     """The files that it reads."""
     registered: Mapping[str, Any]
     """Tables and scans of Arrow that it names, which a connection must know."""
+
+    @property
+    def query(self) -> str:
+        """All rows."""
+        return " UNION ALL ".join(self.parts)
 
 
 def identifier(name: str) -> str:
@@ -143,7 +148,7 @@ def duck_table(view: Dataset, label: str) -> DuckTable:
             queries.append(_query(view.schema, found, _without(dirty, name)))
     paths = tuple(file.path for files in groups.values() for file in files)
     nothing = _query(view.schema, [None] * len(view.schema.fields), "(SELECT 1) WHERE false")
-    return DuckTable(" UNION ALL ".join(queries) or nothing, paths, registered)
+    return DuckTable(tuple(queries) or (nothing,), paths, registered)
 
 
 def _query(schema: Schema, columns: Sequence[str | None], source: str) -> str:
@@ -253,4 +258,4 @@ def _scanned_table(view: Dataset, label: str) -> DuckTable:
 
     name = f"{label} rows"
     query = _query(view.schema, columns, identifier(name))
-    return DuckTable(query, (), {name: ScannedRows(view, names)})
+    return DuckTable((query,), (), {name: ScannedRows(view, names)})

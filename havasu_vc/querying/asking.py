@@ -22,8 +22,7 @@ from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentE
 from havasu_vc.exchange.duckdb import Database, NoTableError
 from havasu_vc.exchange.duckdb_tables import duck_table
 from havasu_vc.model.names import TABLES
-from havasu_vc.querying.statements import calls, names, split_statements, written_by
-from havasu_vc.querying.told_tables import TOLD, told_table
+from havasu_vc.querying.statements import TOLD, calls, names, split_statements, written_by
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 
@@ -130,11 +129,15 @@ class Queries:
 
     def _add_told(self, text: str) -> None:
         called = [call for call in calls(text) if call[0] in TOLD]
+        if not called:
+            return
+        from havasu_vc.querying.told_tables import told_table  # with all that merges and blames
+
         for name, arguments in called:
             label = " ".join((f"{name}()", *arguments))
             self._database.add_rows(label, told_table(self._repo, name, arguments))
         for name in dict.fromkeys(name for name, _ in called):
-            self._database.add_call(name, TOLD[name][0])
+            self._database.add_call(name, TOLD[name])
 
     def _add_functions(self, text: str) -> None:
         called = {name.lower() for name in names(text) if name[:3].lower() in ("st_", "rs_")}

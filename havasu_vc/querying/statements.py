@@ -7,9 +7,9 @@ table, so that those which are can be there before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-__all__ = ["Call", "calls", "names", "split_statements", "written_by"]
+__all__ = ["TOLD", "Call", "calls", "names", "split_statements", "written_by"]
 
 _PIECES = re.compile(
     r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |
@@ -26,6 +26,16 @@ _WRITING = {
 }  # fmt: skip
 _READING = {"SELECT", "FROM", "VALUES", "TABLE"}
 _FOR_NOW = re.compile(r"CREATE\s+(OR\s+REPLACE\s+)?TEMP(ORARY)?\s", re.IGNORECASE)
+
+TOLD: Mapping[str, tuple[str, ...]] = {
+    "blame": ("dataset",),
+    "changes": ("revisions", "dataset"),
+    "commits": (),
+    "conflicts": (),
+    "history": ("dataset",),
+    "refs": (),
+}
+"""The functions that give what a repository tells of itself, and their parameters."""
 
 Call = tuple[str, tuple[str, ...]]
 """A function of lower-case name, and the text that each of its arguments is."""

@@ -17,10 +17,11 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.querying.statements import TOLD
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import list_branches, list_tags
 
-__all__ = ["TOLD", "told_table"]
+__all__ = ["told_table"]
 
 _TIME = pa.timestamp("s", tz="UTC")
 _COMMITS = pa.schema(
@@ -42,11 +43,11 @@ _CONFLICTS = pa.schema([("dataset", pa.string()), ("kind", pa.string()), ("name"
 
 def told_table(repo: OpenRepo, name: str, arguments: Sequence[str]) -> pa.Table:
     """Return what a function of `TOLD` gives for its arguments."""
-    wanted, make = TOLD[name]
+    wanted = TOLD[name]
     if len(arguments) != len(wanted):
         form = ", ".join(f"'{each.upper()}'" for each in wanted)
         raise InvalidArgumentError(f"it is {name}({form}), with each of these as text")
-    return make(repo, *arguments)
+    return _MAKERS[name](repo, *arguments)
 
 
 def _commits_of(infos: Iterable[CommitInfo]) -> pa.Table:
@@ -166,12 +167,11 @@ def _conflicts(repo: OpenRepo) -> pa.Table:
     )
 
 
-TOLD: Mapping[str, tuple[tuple[str, ...], Callable[..., pa.Table]]] = {
-    "blame": (("dataset",), _blame),
-    "changes": (("revisions", "dataset"), _changes),
-    "commits": ((), _commits),
-    "conflicts": ((), _conflicts),
-    "history": (("dataset",), _history),
-    "refs": ((), _refs),
+_MAKERS: Mapping[str, Callable[..., pa.Table]] = {
+    "blame": _blame,
+    "changes": _changes,
+    "commits": _commits,
+    "conflicts": _conflicts,
+    "history": _history,
+    "refs": _refs,
 }
-"""The functions of SQL that give such tables: their parameters, and what makes the rows."""

@@ -19,6 +19,7 @@ MODULES = (
     "importing",
     "changing",
     "comparing",
+    "querying",
     "reviewing",
     "merging",
     "checkouts",

@@ -161,6 +161,31 @@ def optimize(repo: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin}
 
 
+def ask(repo: str, query: str) -> dict[str, Any]:
+    """Ask with SQL, once more than is measured."""
+    from havasu_vc import Repo
+
+    opened = Repo.open(repo)
+    return {"seconds": _second_time(lambda: opened.sql(query))}
+
+
+def ask_duckdb(repo: str, query: str) -> dict[str, Any]:
+    """Ask DuckDB alone, of the data files as the table `{}`."""
+    import duckdb
+
+    files = [str(file) for file in data_files(repo)]
+    text = query.format(f"read_parquet({files})")
+    return {"seconds": _second_time(lambda: duckdb.execute(text).fetchall())}
+
+
+def _second_time(work: Callable[[], object]) -> float:
+    """Return the processor time of some work once all that it needs is loaded."""
+    work()
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
 def data_files(repo: str) -> list[Path]:
     """Return the data files of a repository that are Parquet."""
     return sorted(p for p in (Path(repo) / ".git/havasu/objects").glob("*/*/*") if p.is_file())
@@ -178,6 +203,8 @@ JOBS: dict[str, Job] = {
         check_sound,
         plan,
         optimize,
+        ask,
+        ask_duckdb,
     )
 }
 

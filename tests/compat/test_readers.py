@@ -73,6 +73,42 @@ def test_tables_become_frames_and_relations(repo: CheckedRepo) -> None:
     assert polars.shape == (1000, 2) and polars["number"].sum() == sum(i % 7 for i in range(1000))
 
 
+def test_a_relation_of_duckdb_reads_what_a_query_wants(repo: CheckedRepo) -> None:
+    gone = pa.table({"id": pa.array([3, 4, 900])})
+    repo.write("points", gone, mode="delete", message="Three are gone")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE seen (id BIGINT)")
+        connection.execute("INSERT INTO seen VALUES (3), (7)")
+        relation = repo.table("points").to_duckdb(connection)
+        other = repo.table("points", "HEAD^").to_duckdb(connection)
+
+        plan = relation.filter("number = 5").project("name").explain()
+        assert "READ_PARQUET" in plan and "number=5" in plan.replace(" ", "")
+        assert relation.order("id").to_arrow_table().to_pylist() == rows(repo, "points")
+        assert relation.count("*").fetchall() == [(997,)]
+        assert other.filter("id < 5").project("id").order("id").fetchall() == [
+            (i,) for i in range(5)
+        ]
+        # As all relations of a connection, it meets the tables that are there.
+        found = relation.set_alias("points").join(connection.table("seen"), "id").project("name")
+        assert found.fetchall() == [("row 7",)]
+
+
+def test_geometries_of_a_relation_are_bytes_whatever_files_say(
+    repo: CheckedRepo, tmp_path: Path
+) -> None:
+    wanted = repo.table("points").to_arrow(["geom"]).column("geom")
+    with duckdb.connect() as connection:
+        for said in ("true", "false"):
+            connection.execute(f"SET enable_geoparquet_conversion = {said}")
+            found = repo.table("points").to_duckdb(connection).order("id").project("geom")
+            assert [str(each) for each in found.types] == ["BLOB"]
+            assert found.to_arrow_table().column("geom").to_pylist() == wanted.to_pylist()
+        text = repo.table("points").to_duckdb(connection)
+        text = text.filter("id = 5").project("ST_AsText(ST_GeomFromWKB(geom))")
+        assert text.fetchall() == [("POINT (-175 5)",)]
+
+
 def test_what_geopandas_wrote_comes_in_and_back(repo: CheckedRepo, tmp_path: Path) -> None:
     frame = repo.table("points").to_geopandas()
     frame.loc[frame["id"] == 7, "name"] = "sieben"

@@ -273,17 +273,26 @@ def test_a_repository_in_a_folder_with_a_name_of_any_kind(repo: Path) -> None:
         repo = there
 
 
-def test_spark_is_not_loaded(repo: Path) -> None:
+def test_only_what_a_query_needs_is_loaded(repo: Path) -> None:
     program = (
         "import sys; from havasu_vc.cli.main import cli\n"
         f"cli.main(['-C', {str(repo)!r}, 'sql', {QUERY!r}], standalone_mode=False)\n"
-        "sys.exit('pyspark' in sys.modules or 'pandas' in sys.modules)"
+        "print(*sys.modules, file=sys.stderr)"
     )
     import subprocess
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.endswith("4   four\n"), done.stderr
     assert done.returncode == 0
+    needless = {
+        "havasu_vc.history.merge",
+        "havasu_vc.querying.told_tables",
+        "pandas",
+        "pyarrow.compute",
+        "pyspark",
+        "shapely",
+    }
+    assert needless & set(done.stderr.split()) == set()
 
 
 def test_the_process_ends_without_a_word(repo: Path) -> None:
