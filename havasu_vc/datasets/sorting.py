@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
@@ -136,7 +137,7 @@ def _write_run(
     with pa.ipc.new_file(str(temporary), table.schema) as writer:
         writer.write_table(table, max_chunksize=_BATCH)
     temporary.rename(final)
-    sample = pc.take(table.column(names[0]), pa.array(np.arange(0, table.num_rows, _SAMPLE)))
+    sample = pc.take(table.column(names[0]), arrow_array(np.arange(0, table.num_rows, _SAMPLE)))
     sample = sample.combine_chunks()
     count = len(sample)
     return pa.RecordBatch.from_arrays(
@@ -256,7 +257,7 @@ def order_of(table: pa.Table, names: tuple[str, ...]) -> Any:
         rows = order[spots]
         some = pc.take(table.select(list(names)), pa.array(rows))
         order[spots] = rows[pc.sort_indices(some, sort_keys=keys).to_numpy()]
-    return pa.array(order)
+    return arrow_array(order)
 
 
 def _edges(run: str, name: str) -> list[tuple[Any, Any]]:

@@ -216,7 +216,7 @@ def ranges(starts: Ints, counts: Ints, step: int | Ints) -> Ints:
 
 def row_error(row: int, reason: str) -> GeometryError:
     """Return the error that says what is wrong with the geometry of one row."""
-    return GeometryError(f"the geometry in row {row} cannot be used: {reason}")
+    return GeometryError.of_value(row, reason)
 
 
 def _is_large(kind: pa.DataType) -> bool:

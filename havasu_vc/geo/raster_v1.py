@@ -537,4 +537,4 @@ def _refuse(rows: Bools, reason: str) -> None:
 
 
 def _row_error(row: int, reason: str) -> GeometryError:
-    return GeometryError(f"the raster in row {row} cannot be used: {reason}")
+    return GeometryError.of_value(row, reason, what="raster")

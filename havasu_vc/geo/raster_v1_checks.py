@@ -71,14 +71,14 @@ def first_unsound(column: Column) -> tuple[int, str] | None:
         else:
             high = middle
     found = _unsound(column.slice(low, 1)) or reason
-    return low, found.removeprefix("the raster in row 0 cannot be used: ")
+    return low, found
 
 
 def _unsound(column: Column) -> str | None:
     try:
         check_rasters(column)
     except GeometryError as error:
-        return error.message
+        return error.reason or error.message
     return None
 
 
@@ -112,8 +112,8 @@ def _refuse(column: pa.Array[Any], row: int) -> None:
     try:
         parse_rasters(column.slice(row, 1))
     except GeometryError as error:
-        said = error.message.removeprefix("the raster in row 0 cannot be used: ")
-        raise GeometryError(f"the raster in row {row} cannot be used: {said}") from error
+        reason = error.reason or error.message
+        raise GeometryError.of_value(row, reason, what="raster") from error
 
 
 def _parts(array: pa.Array[Any]) -> dict[str, pa.Array[Any]]:

@@ -158,7 +158,7 @@ def _bands(column: pa.Array, owners: Any) -> Iterator[tuple[int, BandOutline]]:
                 ),
             )
         except (ValueError, TypeError) as error:
-            raise GeometryError(f"the raster in row {row} cannot be used: {error}") from error
+            raise GeometryError.of_value(row, str(error), what="raster") from error
 
 
 # Bounds of raster columns: longitude and latitude of WGS 84, whatever system each has.

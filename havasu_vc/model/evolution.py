@@ -26,6 +26,7 @@ from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, 
 __all__ = [
     "BLOCK",
     "agreed_source_type",
+    "agreed_type",
     "as_stored",
     "check_evolution",
     "field_ids",
@@ -163,7 +164,7 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
         came = incoming.by_name.get(field.name)
         if came is None:
             continue
-        matched = _matched(field.type, with_ids(came.type, new_id, field.type))
+        matched = agreed_type(field.type, with_ids(came.type, new_id, field.type))
         if matched is None:
             raise SchemaViolationError(
                 f"column {field.name!r} is {field.type} in the dataset, {came.type} in the source",
@@ -192,7 +193,7 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
     return with_stored_names(Schema(tuple(fields), old.identifier_ids))
 
 
-def _matched(type_: Type, came: Type) -> Type | None:
+def agreed_type(type_: Type, came: Type) -> Type | None:
     """Return the type of a column's own that holds what came, None where there is none."""
     match type_, came:
         case Struct(parts), Struct(came_parts):
@@ -216,7 +217,7 @@ def _matched(type_: Type, came: Type) -> Type | None:
 
 
 def _matched_part(part: Field, came: Field) -> Field | None:
-    type_ = _matched(part.type, came.type)
+    type_ = agreed_type(part.type, came.type)
     return None if type_ is None else replace(part, type=type_)
 
 

@@ -39,16 +39,10 @@ OLD_TABLE_MARKER = ".sno-dataset"
 KART_MARKERS = (TABLE_MARKER, OLD_TABLE_MARKER)
 """The markers of Kart's tables."""
 
-TABLES = (HAVASU_MARKER, *KART_MARKERS)
+TABLES = [HAVASU_MARKER, *KART_MARKERS]
 """The markers of datasets whose rows can be read."""
 
-DATASET_MARKERS = (
-    HAVASU_MARKER,
-    TABLE_MARKER,
-    OLD_TABLE_MARKER,
-    ".raster-dataset.v1",
-    ".point-cloud-dataset.v1",
-)
+DATASET_MARKERS = [*TABLES, ".raster-dataset.v1", ".point-cloud-dataset.v1"]
 """Names of the folders that hold a dataset's internals, of every kind we know."""
 
 KART_VERSION = ".kart.repostructure.version"

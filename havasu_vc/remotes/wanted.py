@@ -25,7 +25,6 @@ __all__ = ["commits_here", "files_of_commits", "pointed_file", "where_new_begins
 _NAMED = re.compile(rb"([0-9a-f]{40}) (?:[^\n]*/)?([0-9a-f]{64})")
 _NO_REPLACEMENTS = {"GIT_NO_REPLACE_OBJECTS": "1"}
 _INSIDE = f"{HAVASU_MARKER}/data/".encode()
-_APART = tuple(f"/{marker}".encode() for marker in TABLES)
 
 
 def files_of_commits(
@@ -53,11 +52,12 @@ def files_of_commits(
     )
     found: dict[str, WantedFile] = {}
     cut: dict[bytes, list[str]] = {}
+    apart = [f"/{marker}".encode() for marker in TABLES]
     for line in answer.output.split(b"\n"):
         match = _NAMED.fullmatch(line)
         if match is None:
             identity, _, path = line.partition(b" ")
-            if path and not any(part in path for part in _APART):
+            if path and not any(part in path for part in apart):
                 cut.setdefault(path, []).append(identity.decode())
             continue
         if (name := match[2].decode()) not in found:

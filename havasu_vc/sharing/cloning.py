@@ -26,7 +26,6 @@ from havasu_vc.errors import (
     LockedError,
     StateError,
 )
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
@@ -38,7 +37,7 @@ from havasu_vc.sharing.fetching import FetchResult
 from havasu_vc.sharing.parts import Part, files_of_part, keep_part
 from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import replace_file, reporting_storage_errors
-from havasu_vc.store.preparation import prepare
+from havasu_vc.store.preparation import hidden_patterns, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart
 
@@ -238,7 +237,7 @@ def _clone_git(
     template = Path(tempfile.mkdtemp(prefix="havasu-vc-template-"))
     try:
         (template / "info").mkdir()
-        hidden = "".join(f"!**/{marker}/\n" for marker in (HAVASU_MARKER, TABLE_MARKER))
+        hidden = "".join(f"{pattern}\n" for pattern in hidden_patterns())
         (template / "info" / "sparse-checkout").write_text("/*\n" + hidden)
         arguments = [
             "clone",

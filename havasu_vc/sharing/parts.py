@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.kinds import is_in_files, require_files
-from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
+from havasu_vc.errors import DatasetNotFoundError
+from havasu_vc.exchange.boxes import Box, parse_box
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo.opened import OpenRepo
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Box", "Part", "files_of_part", "keep_part", "kept_part", "parse_box"]
-
-Box = tuple[float, float, float, float]
-"""West, south, east, north; with west east of east it crosses the antimeridian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +45,6 @@ class Part:
         (False, True)
         """
         return not self.datasets or path in {each.strip("/") for each in self.datasets}
-
-
-def parse_box(text: str) -> Box:
-    """Return a box as people write it; one whose west is east of its east crosses 180 degrees.
-
-    >>> parse_box("174, -42, 175, -41")
-    (174.0, -42.0, 175.0, -41.0)
-    """
-    try:
-        west, south, east, north = (float(word) for word in text.split(","))
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"{text!r} is not a box", hints=("write WEST,SOUTH,EAST,NORTH",)
-        ) from error
-    # Also false for NaN.
-    if not (south <= north and (west <= east or west > east)):
-        raise InvalidArgumentError(f"{text!r} is a box that holds nothing")
-    return west, south, east, north
 
 
 def kept_part(repo: OpenRepo) -> Part | None:

@@ -121,6 +121,7 @@ def both(tmp_path: Path) -> Repo:
 def test_columns_one_by_one(tmp_path: Path) -> None:
     repo = both(tmp_path)
     assert waiting(repo) == {"ours": ("name",), "height": ("add",)}
+    assert [each.total for each in repo.conflicts()] == [1]
 
     assert repo.resolve_conflicts([LABEL], columns={"height": "theirs"}) == 1
     assert waiting(Repo.open(repo.path)) == {"ours": ("name",)}

@@ -223,7 +223,7 @@ def test_hooks_and_settings_of_the_user_do_no_harm(filled: CheckedRepo) -> None:
         ("status.showUntrackedFiles", "no"),
         ("diff.noprefix", "true"),
         ("color.ui", "always"),
-        ("commit.gpgSign", "true"),
+        ("tag.gpgSign", "true"),
         ("core.commentChar", "%"),
         ("log.showSignature", "true"),
     ):

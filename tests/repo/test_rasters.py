@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.file_checks import ValueCheck
 from havasu_vc.datasets.havasu.live import SpatialTest, live_files
 from havasu_vc.errors import GeometryError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.geo import raster_v1_checks
 from havasu_vc.geo.predicates import SpatialPredicate, Window
 from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.history.conflicts import Side
@@ -377,10 +377,11 @@ def test_fsck_names_a_raster_that_cannot_be_one(
     repo: CheckedRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a writer makes that does not look, as anybody's may.
-    monkeypatch.setattr(writing, "check_rasters", raster_headers)
     wrong = raster(1)
     wrong["band_1"] = {**wrong["band_1"], "data": b"12345"}
-    repo.repo.import_(write(tmp_path / "a", tiles(9, r5=wrong)), options=BY_ID)
+    with monkeypatch.context() as patched:
+        patched.setattr(raster_v1_checks, "check_rasters", raster_headers)
+        repo.repo.import_(write(tmp_path / "a", tiles(9, r5=wrong)), options=BY_ID)
     (problem,) = repo.repo.fsck(full=True)
     assert "tiles" in problem.where
     assert problem.message == (

@@ -38,6 +38,8 @@ def command(invocation: Invocation, output_format: str) -> None:
     printed = _printed(status, workspace)
     problems = (*status.problems, *(() if workspace is None else workspace.problems))
     notes = () if workspace is None else workspace.notes
+    if (other := status.elsewhere) is not None:
+        notes = (*notes, f"{other} has commits: `havasu-vc switch {other}`")
     if output_format == "json":
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return

@@ -158,6 +158,14 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
     assert "Traceback" not in result.output
 
 
+def test_a_key_that_cannot_be_is_told_where_no_row_changed(run: Run) -> None:
+    succeed(run("meta", "set", "points", "title=Other"))
+
+    refused = run("diff", "HEAD^...HEAD", "points:feature:abc")
+
+    assert refused.exit_code == 2 and "'abc' cannot be a key" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "lines"),
     [

@@ -15,6 +15,7 @@ from pygit2.enums import FileMode
 from havasu_vc import Repo
 from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import invoke, succeed
+from tests.support.signing import signing_with_ssh
 
 Rows = list[tuple[object, ...]]
 FILES = ("MERGE_HEAD", "MERGE_BRANCH", "MERGE_MSG", "MERGED_INDEX", "MERGED_TREE")
@@ -144,6 +145,16 @@ def test_it_is_concluded_once_it_is_resolved(stopped: Stopped) -> None:
     run(repo, "fsck", "--full")
     counted = run(repo, "diff", "HEAD^...HEAD", "-o", "feature-count")
     assert "3 features changed" in counted
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
+def test_it_is_signed_where_that_is_wanted(stopped: Stopped, tmp_path: Path) -> None:
+    signers = signing_with_ssh(tmp_path)
+    for name, value in signers.items():
+        stopped.git_says("config", name, value)
+    stopped.resolve()
+    run(stopped.repo, "merge", "--continue")
+    assert stopped.git_says("log", "-1", "--format=%G? %s") == 'G Merge branch "side" into main'
 
 
 def test_it_is_given_up(stopped: Stopped) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from havasu_vc.review.map import COLOURS
+from havasu_vc.review.colours import COLOURS
 from havasu_vc.review.page.document import asset
 from tests.review.page.conftest import Opened
 from tests.review.page.pages import many, written
