@@ -202,7 +202,7 @@ class Tab:
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def back(self) -> None:
-        """Go to the page before, as by the browser's own button; what it shows is to be waited for."""
+        """Go to the page before, as by the browser's button; wait for what it shows."""
         history = self.call("Page.getNavigationHistory")
         before = history["entries"][history["currentIndex"] - 1]
         self.call("Page.navigateToHistoryEntry", entryId=before["id"])
