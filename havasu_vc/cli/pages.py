@@ -29,7 +29,8 @@ def write_review_page(
     page = Page(pictures=raster_pictures(repo.rasters.open_url))
     found = repo.review(revisions, filters, samples=samples, page=page)
     with opened_output(output) as out:
-        write_page(out, page, found, more=_command(revisions, filters))
+        command = _command(revisions, filters)
+        write_page(out, page, found, more=command, repository=repo.git.path.resolve().name)
 
 
 def write_diff_page(

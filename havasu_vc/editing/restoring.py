@@ -8,7 +8,7 @@ only what differs is written; columns that it does not have keep their values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,23 +72,38 @@ def restore(
     source: str,
     message: str | None = None,
     dry_run: bool = False,
+    columns: Sequence[str] = (),
 ) -> CommitResult:
     """Commit datasets, rows or meta items as they are at `source`; all datasets by default.
+
+    With `columns`, only the cells of these come back, in rows that are on both sides.
 
     A dataset that is asked for as a whole and is not at `source` goes. Where there is a living
     working copy and no message, rows and columns are restored in that, and nothing is committed.
     """
     require_calm(repo)
     wanted = parse_filters(filters)
+    if columns:
+        wanted = _rows_alone(wanted)
     then = repo.resolve(source)
     living = None if message is not None or dry_run else working_copy(repo)
     if living is not None:
-        return _restore_as_edits(repo, living, wanted, then)
-    text = message or _message(filters, source)
+        return _restore_as_edits(repo, living, wanted, then, columns)
+    text = message or _message(filters, source, columns)
     asked = bool(filters)
     return on_newest_head(
-        repo, lambda: _restore(repo, wanted, then, text, asked=asked, dry_run=dry_run)
+        repo,
+        lambda: _restore(repo, wanted, then, text, columns, asked=asked, dry_run=dry_run),
     )
+
+
+def _rows_alone(wanted: RepoFilter) -> RepoFilter:
+    """Return filters as they are meant where columns are named: rows, and no meta items."""
+    if not wanted.filters:
+        raise InvalidArgumentError("name the dataset of which columns are to be restored")
+    if any(not each.rows for each in wanted.filters):
+        raise InvalidArgumentError("a meta item has no columns")
+    return RepoFilter(tuple(replace(each, meta=False) for each in wanted.filters))
 
 
 def _restore(
@@ -96,6 +111,7 @@ def _restore(
     wanted: RepoFilter,
     then: Revision,
     message: str,
+    columns: Sequence[str],
     *,
     asked: bool,
     dry_run: bool,
@@ -130,7 +146,7 @@ def _restore(
                     restored.take(path, other, mine)
                     restored.counts[path] = count_changes(row_changes(old, new, engine))
                 else:
-                    edit = _edit(path, old, new, filter_, engine)
+                    edit = _edit(path, old, new, filter_, engine, columns)
                     restored.counts[path] = edit.counts
                     restored.edits += [edit] if edit.blobs else []
         commit = None
@@ -145,7 +161,11 @@ def _restore(
 
 
 def _restore_as_edits(
-    repo: OpenRepo, living: LivingCopy, wanted: RepoFilter, then: Revision
+    repo: OpenRepo,
+    living: LivingCopy,
+    wanted: RepoFilter,
+    then: Revision,
+    columns: Sequence[str],
 ) -> CommitResult:
     """Make what is wanted as it was `then` in the working copy, as edits of HEAD's datasets."""
     with Transaction(repo) as transaction:
@@ -179,7 +199,7 @@ def _restore_as_edits(
                     views[path] = new
                     counts[path] = count_changes(row_changes(old, new, engine))
                     continue
-                edit = _edit(path, old, new, filter_, engine)
+                edit = _edit(path, old, new, filter_, engine, columns)
             counts[path] = edit.counts
             meta[path] = tuple(name for name in edit.meta if name not in items)
             if edit.counts.total or meta[path]:
@@ -188,8 +208,9 @@ def _restore_as_edits(
     return CommitResult(None, repo.head_branch, counts, meta=meta, as_edits=bool(views))
 
 
-def _message(filters: Sequence[str], source: str) -> str:
-    return f"Restore {', '.join(filters) or 'all datasets'} from {source}"
+def _message(filters: Sequence[str], source: str, columns: Sequence[str]) -> str:
+    of = f"{', '.join(columns)} of " if columns else ""
+    return f"Restore {of}{', '.join(filters) or 'all datasets'} from {source}"
 
 
 def _edit(
@@ -198,6 +219,7 @@ def _edit(
     new: Dataset | None,
     filter_: DatasetFilter,
     engine: Engine,
+    columns: Sequence[str],
 ) -> TreeEdit:
     """Return the edit that brings parts of a dataset back."""
     if old is None or new is None:
@@ -213,6 +235,7 @@ def _edit(
             f"{path} has no key, or another one then, so its rows cannot be told apart",
             hints=(f"`havasu-vc restore {path}` brings all of it back",),
         )
+    chosen = _columns_on_both(old, new, columns) if columns else None
     schema, documents = meta_documents(old, items)
     if set(schema.identifier_ids) != set(old.schema.identifier_ids):
         raise InvalidArgumentError(f"the key of {path} cannot be restored together with rows")
@@ -220,13 +243,28 @@ def _edit(
     with edit:
         changed = {name: data for name, data in documents.items() if old.folder.read(name) != data}
         edit.add_documents(changed)
-        if filter_.keys is None and schema == new.schema:
+        if filter_.keys is None and schema == new.schema and chosen is None:
             take_changes(edit, old, new, engine)
         else:
-            edit.collect(_changes(old, new, filter_, schema, engine))
+            edit.collect(_changes(old, new, filter_, schema, engine, chosen))
         if not (edit.counts.total or more or changed):
             return TreeEdit(path, {})
         return edit.finish()
+
+
+def _columns_on_both(old: Dataset, new: Dataset, names: Sequence[str]) -> frozenset[int]:
+    """Return the ids of columns as they are called now, which are there then as well."""
+    by_name = {each.name: each.id for each in old.schema.fields}
+    for name in names:
+        if name not in by_name:
+            raise InvalidArgumentError(
+                f"{old.path} has no column {name!r}", hints=(f"it has {', '.join(by_name)}",)
+            )
+        if by_name[name] not in new.schema.by_id:
+            raise InvalidArgumentError(f"{old.path} has no column {name!r} at the other revision")
+        if by_name[name] in old.schema.identifier_ids:
+            raise InvalidArgumentError(f"{name!r} is of the key, by which rows are told apart")
+    return frozenset(by_name[name] for name in names)
 
 
 def _items(old: Dataset, new: Dataset, filter_: DatasetFilter) -> dict[str, Any]:
@@ -249,34 +287,44 @@ def _changes(
     filter_: DatasetFilter,
     schema: Schema,
     engine: Engine,
+    chosen: frozenset[int] | None,
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes of rows: old ones as they are, new ones in the columns to come."""
+    """Yield the changes of rows: old ones as they are, new ones in the columns to come.
+
+    With `chosen` columns only these change, of rows that are on both sides.
+    """
     if filter_.keys is None:
         batches: Iterator[ChangeBatch] = row_changes(old, new, engine)
     else:
         keys = keys_batch(sorted(filter_.keys), old.schema)
-        chosen = ChosenRows(keys, old.schema, engine)
-        mine, other = chosen.rows(old), chosen.rows(new)
+        named = ChosenRows(keys, old.schema, engine)
+        mine, other = named.rows(old), named.rows(new)
         if not mine.num_rows and not other.num_rows:
             raise RowNotFoundError(
                 f"{old.path} has no row {min(filter_.keys)}, neither now nor then"
             )
         batches = pair_rows(mine, other, old.schema, new.schema)
     for batch in batches:
-        yield _in_columns(batch, old.schema, new.schema, schema)
+        yield _in_columns(batch, old.schema, new.schema, schema, chosen)
 
 
-def _in_columns(batch: ChangeBatch, old: Schema, new: Schema, schema: Schema) -> ChangeBatch:
+def _in_columns(
+    batch: ChangeBatch, old: Schema, new: Schema, schema: Schema, chosen: frozenset[int] | None
+) -> ChangeBatch:
     """Return changes whose new rows are in some columns; what changes nothing is left out."""
     mine = in_columns(batch.old, old, schema)
     other = in_columns(batch.new, new, schema)
+    taken = new.by_id.keys() if chosen is None else chosen
     columns = [
-        column if target.id in new.by_id else kept
+        column if target.id in taken else kept
         for target, column, kept in zip(schema.fields, other.columns, mine.columns, strict=True)
     ]
     rows = pa.RecordBatch.from_arrays(columns, schema=other.schema)
     both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
-    same = equal_rows(mine, rows, schema, schema) & both.to_numpy(zero_copy_only=False)
+    updates = both.to_numpy(zero_copy_only=False)
+    same = equal_rows(mine, rows, schema, schema) & updates
+    if chosen is not None:
+        same |= ~updates
     come = struct_of(rows, mask=pc.is_null(batch.new))
     keep = arrow_array(np.flatnonzero(~same))
     return ChangeBatch.from_structs(batch.old.take(keep), come.take(keep))

@@ -31,7 +31,8 @@ def review(repo: Repo, query: Query) -> tuple[str, str]:
         base, head, dots = revision_in(query, "base"), revision_in(query, "head"), "..."
     page = Page(pictures=raster_pictures(repo.rasters.open_url))
     found = repo.review(f"{base}{dots}{head}", (), samples=40, page=page)
-    write_page(out, page, found, more=f"havasu-vc diff {base}{dots}{head}")
+    name = repo.git.path.resolve().name
+    write_page(out, page, found, more=f"havasu-vc diff {base}{dots}{head}", repository=name)
     return _with_policy(out.getvalue())
 
 

@@ -177,6 +177,8 @@ class Sample:
     """WKB in longitude and latitude; None where there is none or its place is not known."""
     new_geometry: bytes | None = None
     """WKB in longitude and latitude; None where there is none or its place is not known."""
+    label: str | None = None
+    """What people call the row, where a column beside the key tells that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -15,7 +15,8 @@ from havasu_vc.errors import CrsError, GeometryError
 from havasu_vc.geo.sketching import UNREADABLE, geometry_words
 from havasu_vc.model.changes import ChangeBatch, ChangeKind
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
-from havasu_vc.model.types import Field
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.review.report import Cell, Sample
 from havasu_vc.writers.protocol import Reproject
@@ -34,6 +35,26 @@ __all__ = [
 
 LONGEST = 1000
 """Texts longer than this are cut."""
+LONGEST_LABEL = 80
+"""Names of rows longer than this are cut."""
+NAMING = ("name", "title", "label", "address", "appellation", "description")
+"""Columns of these names tell what people call a row, the first of them best."""
+
+
+def label_fields(schema: Schema) -> Sequence[Field]:
+    """Return the columns that may tell what people call a row, the likeliest first.
+
+    A column that is called a name, or whose name ends so, is alone. A key of text is a name.
+    """
+    keys = set(schema.identifier_ids)
+    texts = [each for each in schema.fields if each.type is Primitive.STRING]
+    others = [each for each in texts if each.id not in keys]
+    for fits in (str.__eq__, str.endswith):
+        for name in NAMING:
+            for field in others:
+                if fits(field.name.lower(), name):
+                    return [field]
+    return others if len(others) == len(texts) else []
 
 
 class SampleMaker:
@@ -46,6 +67,7 @@ class SampleMaker:
         self._diff = diff
         self._reproject = reproject
         self._show = show
+        self._label_id: int | None = None
 
     def key(self, kept: Kept) -> str:
         """Return what a row is called."""
@@ -73,7 +95,30 @@ class SampleMaker:
             self._cells(change, kind),
             self._place(change.old, side_of(self._diff, new=False)),
             self._place(change.new, side_of(self._diff, new=True)),
+            self._label(change),
         )
+
+    def label(self, rows: Sequence[Kept]) -> None:
+        """Find the column that tells these rows apart, and give its text to each sample."""
+        fields = label_fields(self._diff.header.schema)
+        found = []
+        for field in fields:
+            self._label_id = field.id
+            texts = {self._label(kept.change) for kept in rows}
+            if len(fields) == 1 or 2 * len(texts) > len(rows):
+                found.append((len(texts), field.id))
+        self._label_id = max(found, key=lambda each: each[0])[1] if found else None
+
+    def _label(self, change: ChangeBatch) -> str | None:
+        """Return what people call a row: now, or before where it is gone or has lost that."""
+        for new, side in ((True, change.new), (False, change.old)):
+            field = side_of(self._diff, new=new).schema.by_id.get(self._label_id or -1)
+            if field is None or side.null_count:
+                continue
+            text = _text(field, pc.struct_field(side, field.name))
+            if text:
+                return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+        return None
 
     def _cells(self, change: ChangeBatch, kind: ChangeKind) -> tuple[Cell, ...]:
         sides = [

@@ -251,6 +251,7 @@ class _Observer:
         words["inserted"] = "inserted"
         chosen = self._sampler.chosen(words, self._means.samples)
         unit = self._geometry.unit if self._geometry is not None else ""
+        maker.label([kept for _, kept in chosen])
         return tuple(maker.sample(kept, words[reason], unit) for reason, kept in chosen)
 
 

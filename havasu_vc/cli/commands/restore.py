@@ -31,6 +31,13 @@ __all__ = ["command"]
     shell_complete=complete_revisions,
     help="Bring things back as they are there.",
 )
+@click.option(
+    "--column",
+    "columns",
+    metavar="NAME",
+    multiple=True,
+    help="With --source: bring back only the cells of this column; may be given more than once.",
+)
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
 @engine_option
@@ -40,6 +47,7 @@ def command(
     invocation: Invocation,
     filters: tuple[str, ...],
     source: str | None,
+    columns: tuple[str, ...],
     messages: tuple[str, ...],
     message_file: TextIO | None,
     dry_run: bool,
@@ -49,7 +57,8 @@ def command(
     Without --source, what was edited in the tables of the workspace is dropped, in all or
     in the datasets named. With it, a commit brings back what FILTER names: DATASET,
     DATASET:feature, DATASET:feature:KEY, DATASET:meta or DATASET:meta:ITEM; without one,
-    all datasets. A dataset that was deleted comes back; one that is not at the other
+    all datasets. With --column only cells of that column come back, in rows that are at
+    both revisions. A dataset that was deleted comes back; one that is not at the other
     revision goes. Where `create-workingcopy` made a working copy and no message is given,
     this is done in that, and nothing is committed.
     """
@@ -58,9 +67,11 @@ def command(
     if source is None:
         if message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")
+        if columns:
+            raise click.UsageError("--column goes with --source; edits are dropped by dataset")
         _drop_edits(invocation, repo, filters, dry_run=dry_run)
         return
-    result = repo.restore(filters, source=source, message=message, dry_run=dry_run)
+    result = repo.restore(filters, source=source, message=message, dry_run=dry_run, columns=columns)
     if result.commit is None and not (dry_run or result.as_edits):
         raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
     _print(invocation, result, dry_run=dry_run)

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from havasu_vc.review.json import json_value
 from havasu_vc.review.page.collecting import FLAGS, Page
 from havasu_vc.review.page.packing import Packer
-from havasu_vc.review.report import Review
+from havasu_vc.review.report import Cell, Review
 
 __all__ = ["asset", "script", "write_page"]
 
@@ -45,6 +45,8 @@ SCRIPTS = (
     "page",
 )
 """Our modules, each behind those that it imports."""
+MOST_CELLS, LONGEST_CELL = 6, 200
+"""Cells, and characters of each, of a row worth a look."""
 _IMPORT = re.compile(r'^import \{ ([^}]*) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
@@ -74,8 +76,9 @@ def write_page(
     *,
     more: str,
     summary: bool = True,
+    repository: str = "",
 ) -> None:
-    """Write a page; `more` is the command that shows all rows.
+    """Write a page; `more` is the command that shows all rows, `repository` a name for its head.
 
     Without `summary` it shows the rows alone.
     """
@@ -84,7 +87,8 @@ def write_page(
     manifest = {
         "summary": summary,
         "more": more,
-        "review": json_value(_without_cells(review)),
+        "repository": repository,
+        "review": json_value(_shortened(review)),
         "flags": [kind.value for kind in FLAGS],
         "datasets": [rows.pack(packer, by_path[rows.path]) for rows in page.datasets],
         "world": packer.raw(asset("countries-110m.json").encode()),
@@ -103,19 +107,32 @@ def write_page(
     out.write(re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], asset("page.html")))
 
 
-def _without_cells(review: Review) -> Review:
-    """Return a review whose samples are names of rows; the page has the rows."""
+def _shortened(review: Review) -> Review:
+    """Return a review whose samples tell no more than a line holds; the page has the rows."""
     datasets = (
         replace(
             each,
             samples=tuple(
-                replace(sample, cells=(), old_geometry=None, new_geometry=None)
+                replace(
+                    sample,
+                    cells=tuple(map(_short_cell, sample.cells[:MOST_CELLS])),
+                    old_geometry=None,
+                    new_geometry=None,
+                )
                 for sample in each.samples
             ),
         )
         for each in review.datasets
     )
     return replace(review, datasets=tuple(datasets))
+
+
+def _short_cell(cell: Cell) -> Cell:
+    old, new = (
+        None if text is None else text[:LONGEST_CELL] + ("…" if len(text) > LONGEST_CELL else "")
+        for text in (cell.old, cell.new)
+    )
+    return Cell(cell.column, old, new)
 
 
 def _policy(code: str, style: str) -> str:

@@ -31,8 +31,10 @@ from havasu_vc.writers.rasters import difference_lines, raster_words, readable_r
 
 __all__ = ["MOST_BYTES", "SIDE", "raster_pictures"]
 
-SIDE: Final = 96
+SIDE: Final = 320
 """Points on the longer side of a picture at most."""
+SMALL: Final = 96
+"""The same of a row whose pictures would take more than a quarter of the bytes that are left."""
 MOST_BYTES: Final = 2 << 20
 """Bytes of all pictures of a page together."""
 _MOST_CELLS: Final = 1 << 28
@@ -62,9 +64,13 @@ def raster_pictures(open_url: OpenUrl | None = None, *, most_bytes: int = MOST_B
         for row in range(count):
             if left <= 0:
                 return
-            for picture in _pictures(row, _raster(old, row), _raster(new, row), open_url):
-                left -= len(picture.png)
-                yield picture
+            for side in (SIDE, SMALL):
+                found = list(_pictures(row, _raster(old, row), _raster(new, row), open_url, side))
+                size = sum(len(picture.png) for picture in found)
+                if 4 * size <= left:
+                    break
+            left -= size
+            yield from found
 
     return pictures
 
@@ -76,20 +82,20 @@ def _raster(column: pa.Array | None, row: int) -> Raster | None:
 
 
 def _pictures(
-    row: int, old: Raster | None, new: Raster | None, open_url: OpenUrl | None
+    row: int, old: Raster | None, new: Raster | None, open_url: OpenUrl | None, most: int
 ) -> Iterator[Picture]:
     before, after = _read(old, open_url), _read(new, open_url)
-    limits = _limits([side for side in (before, after) if side is not None])
+    limits = _limits([side for side in (before, after) if side is not None], most)
     for name, raster, side in (("before", old, before), ("after", new, after)):
         if raster is not None and side is not None:
             words = raster_words(Outline.of(raster))
-            yield Picture(row, name, _png(_drawn(side, limits)), f"{name}: {words}")
+            yield Picture(row, name, _png(_drawn(side, limits, most)), f"{name}: {words}")
     if old is None or new is None or before is None or after is None:
         return
     same_grid = before.bands[0].shape == after.bands[0].shape
     if same_grid and len(before.bands) == len(after.bands):
         lines = difference_lines(raster_difference(old, new), new.width * new.height)
-        image = _difference(before, after)
+        image = _difference(before, after, most)
         yield Picture(row, "difference", _png(image), f"difference: {'; '.join(lines)}")
 
 
@@ -119,9 +125,11 @@ def _is_colour(raster: Raster) -> bool:
     return len(first) == 3 and all(band.pixel_type is PixelType.UINT8 for band in first)
 
 
-def _steps(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _steps(
+    shape: tuple[int, ...], most: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the rows and columns that are sampled, both at one scale."""
-    scale = max(max(shape) / SIDE, 1)
+    scale = max(max(shape) / most, 1)
     counts = [max(round(length / scale), 1) for length in shape]
     rows, columns = (
         ((np.arange(count) + 0.5) * length / count).astype(np.int64)
@@ -130,11 +138,11 @@ def _steps(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return rows, columns
 
 
-def _limits(sides: list[_Side]) -> tuple[float, float]:
+def _limits(sides: list[_Side], most: int) -> tuple[float, float]:
     """Return what is black and what is white in pictures of one band."""
     found = []
     for side in sides:
-        rows, columns = _steps(side.bands[0].shape)
+        rows, columns = _steps(side.bands[0].shape, most)
         values = side.bands[0][np.ix_(rows, columns)].astype(np.float64)
         keep = np.isfinite(values)
         if side.blank is not None:
@@ -147,9 +155,9 @@ def _limits(sides: list[_Side]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, low + 0.5)
 
 
-def _drawn(side: _Side, limits: tuple[float, float]) -> _Image:
+def _drawn(side: _Side, limits: tuple[float, float], most: int) -> _Image:
     """Return a version of a raster as an image with transparency."""
-    rows, columns = _steps(side.bands[0].shape)
+    rows, columns = _steps(side.bands[0].shape, most)
     where = np.ix_(rows, columns)
     colours = len(side.bands) >= 3 and all(band.dtype == np.uint8 for band in side.bands[:3])
     parts = []
@@ -166,10 +174,10 @@ def _drawn(side: _Side, limits: tuple[float, float]) -> _Image:
     return np.stack([*parts, opaque], axis=2)
 
 
-def _difference(before: _Side, after: _Side) -> _Image:
+def _difference(before: _Side, after: _Side, most: int) -> _Image:
     """Return where two versions differ: stronger where by more, never too faint to see."""
     shape = before.bands[0].shape
-    rows, columns = (len(steps) for steps in _steps(shape))
+    rows, columns = (len(steps) for steps in _steps(shape, most))
     strength = np.zeros((rows, columns))
     edges = np.linspace(0, shape[0], rows + 1).astype(np.int64)
     starts = np.linspace(0, shape[1], columns + 1).astype(np.int64)[:-1]

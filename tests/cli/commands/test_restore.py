@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from tests.cli.conftest import Run, succeed
 from tests.support.git import run_git
 
@@ -23,6 +24,34 @@ def test_everything_comes_back(run: Run, repo: Path) -> None:
     assert run_git("diff", "HEAD", "HEAD~2", cwd=repo) == ""
     assert run_git("log", "-1", "--format=%s", cwd=repo) == "As it was"
     assert run("restore", "-s", "HEAD~2").exit_code == 44
+
+
+def test_a_column_comes_back_and_nothing_else(run: Run, tmp_path: Path) -> None:
+    repo, file = tmp_path / "trees", tmp_path / "trees.csv"
+    take = ("import", str(file), "trees", "--primary-key", "id", "--replace")
+    rows = {1: ("rimu", 4), 2: ("kauri", 5), 3: ("totara", 6)}
+    newer = {1: ("matai", 7), 2: ("kauri", 8), 4: ("puriri", 9)}
+    succeed(run("init", str(repo)))
+    for wanted in (rows, newer):
+        lines = [f"{key},{name},{height}" for key, (name, height) in wanted.items()]
+        file.write_text("\n".join(["id,name,height", *lines, ""]), encoding="utf-8")
+        succeed(run("-C", str(repo), *take))
+
+    def now() -> dict[int, tuple[str, int]]:
+        table = Repo.open(repo).table("trees").to_arrow().sort_by("id")
+        return {row["id"]: (row["name"], row["height"]) for row in table.to_pylist()}
+
+    column = ("-C", str(repo), "restore", "-s", "HEAD^", "--column", "height")
+    assert "trees: 1 update" in succeed(run(*column, "-n", "trees:feature:1")).output
+    assert now() == newer
+    assert "trees: 2 updates" in succeed(run(*column, "trees")).output
+    assert now() == {1: ("matai", 4), 2: ("kauri", 5), 4: ("puriri", 9)}
+    subject = run_git("log", "-1", "--format=%s", cwd=repo)
+    assert subject == "Restore height of trees from HEAD^"
+    for wrong in (["--column", "id", "trees"], ["--column", "width", "trees"], ["trees:meta"], []):
+        refused = run(*column, *wrong)
+        assert (refused.exit_code, refused.stderr.count("Error")) == (2, 1), wrong
+    assert run("-C", str(repo), "restore", "trees", "--column", "name").exit_code == 2
 
 
 def test_what_is_not_there_is_refused(run: Run) -> None:

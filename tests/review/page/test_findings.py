@@ -16,6 +16,7 @@ from havasu_vc.review.report import (
 )
 from havasu_vc.review.summarising import Means, summarise
 from tests.review.page.pages import many
+from tests.review.page.test_picture import parcels
 from tests.support.browser import Tab
 
 
@@ -90,5 +91,23 @@ def test_who_changed_what_and_how_it_is_undone(tab: Tab, tmp_path: Path) -> None
     command = "havasu-vc restore --source 'it'\\''s' -- "
     assert f"This row{command}trees:feature:" in shown["it's"]
     assert f"All of the dataset{command}treesCopy" in shown["it's"]
+    changed = "havasu-vc restore --source 'it'\\''s' --column 'text 0' -- trees"
+    assert f"Column text 0 of all rows{changed}Copy" in shown["it's"]
     # A name that does not show as it is stands in no command.
     assert shown["a\u202eb"] == ""
+
+
+def test_worth_a_look_tells_a_name_and_what_became_what(tab: Tab, tmp_path: Path) -> None:
+    page = Page()
+    diff = parcels()
+    each = summarise(diff, Means(), [page.dataset(diff, None)])
+    assert {sample.label for sample in each.samples} >= {"16 Aro Street", "29 Aro Street"}
+    out = io.StringIO()
+    write_page(out, page, Review("main", "b", (each,)), more="m", repository="<i>Wellington")
+    path = tmp_path / "review.html"
+    path.write_text(out.getvalue(), encoding="utf-8")
+    tab.go(path.as_uri())
+    assert tab.text("#what") == "<i>Wellington \u00b7 Review"
+    lines = tab.run("[...document.querySelectorAll('.samples li')].map((li) => li.textContent)")
+    assert "~updated 201 15 Aro Street zone Residential 1 \u2192 Residential 2 " in lines
+    assert "\u2212deleted 5 5 Aro Street deleted " in lines

@@ -7,20 +7,25 @@ import { element, find, marked, replace, sentence, value } from "./elements.js";
 import { flagWords } from "./filters.js";
 import { picturesOf } from "./pictures.js";
 import { nothing } from "./table.js";
-import { distance, plural } from "./text.js";
+import { distance, plain, plural } from "./text.js";
 
 // What nobody sees in a line, or a terminal obeys, is in no command that is to be copied.
 const UNSAFE = /[^\x20-\x7e\u00a1-\u00ac\u00ae-\u05ff\u0900-\u167f\u1e00-\u1fff\u2c00-\u2fef\u3040-\u3163\u3165-\ud7ff\uf900-\ufaff]/;
 
-// The commands that undo a row, or all changes of its dataset, on the branch that is reviewed.
-function undoing(review, path, label) {
+const COLUMNS = 6; // of a row, for which there are commands
+
+// The commands that undo a row, a column that changed in it, or all changes of its dataset, on
+// the branch that is reviewed.
+function undoing(review, path, label, columns) {
   const source = review.merge_base ?? review.base;
   if ([source, path, label].some((text) => UNSAFE.test(text))) return null;
+  const safe = columns.filter((name) => !UNSAFE.test(name)).slice(0, COLUMNS);
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
-  const command = (filter) => `havasu-vc restore --source ${quoted(source)} -- ${quoted(filter)}`;
+  const command = (filter, column) => `havasu-vc restore --source ${quoted(source)} ${column === undefined ? "" : `--column ${quoted(column)} `}-- ${quoted(filter)}`;
+  const acts = [["This row", `${path}:feature:${label}`], ...safe.map((name) => [["Column ", value(name, 40), " of all rows"], path, name]), ["All of the dataset", path]];
   return element("details", { class: "undo" },
     element("summary", {}, "Undo it on ", value(review.head, 60)),
-    [["This row", `${path}:feature:${label}`], ["All of the dataset", path]].map(([words, filter]) => element("div", {}, element("span", { class: "dim" }, words), element("code", {}, command(filter)), copying(command(filter), words))));
+    acts.map(([words, filter, column]) => element("div", {}, element("span", { class: "dim" }, words), element("code", {}, command(filter, column)), copying(command(filter, column), column === undefined ? words : `column ${plain(column, 40)}`))));
 }
 
 function copying(text, words) {
@@ -67,10 +72,16 @@ export class Detail {
         flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
       this.cells(dataset, at, kind),
       this.marks(row),
-      this.undo ? undoing(this.undo, dataset.path, changes.label(row)) : null);
+      this.undo ? undoing(this.undo, dataset.path, changes.label(row), this.columns(dataset, at, kind)) : null);
     this.box.scrollTop = 0;
     // A button that was made anew keeps the focus.
     if (focused) [...this.box.querySelectorAll("[aria-label]")].find((each) => each.getAttribute("aria-label") === focused)?.focus();
+  }
+
+  // Columns that changed in a row and are called now what they were.
+  columns(dataset, at, kind) {
+    if (kind !== UPDATE) return [];
+    return dataset.cells(at).filter(({ column }) => !column.before).map(({ column }) => column.name);
   }
 
   copyButton(row) {

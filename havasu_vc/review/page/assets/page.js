@@ -57,7 +57,7 @@ function showHead() {
   const { base, head } = manifest.review;
   replace(find("range"), value(base, 60), element("span", { class: "arrow" }, " \u2192 "), value(head, 60));
   find("range").title = `${plain(base)} \u2192 ${plain(head)}`;
-  find("what").textContent = manifest.summary ? "Review" : "Diff";
+  replace(find("what"), manifest.repository ? [value(manifest.repository, 40), " \u00b7 "] : null, manifest.summary ? "Review" : "Diff");
   replace(find("sums"), sumOf(manifest.review).map((count, kind) => element("span", { class: `chip ${KINDS[kind]}`, "data-sum": KINDS[kind] }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `))));
 }
 

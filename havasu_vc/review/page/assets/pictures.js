@@ -3,6 +3,7 @@
 // `side` is "before", "after" or "difference", and `words` say what is seen. Nothing but images of the page's own data.
 
 import { element } from "./elements.js";
+import { plain } from "./text.js";
 
 const SIDES = ["before", "after", "difference"];
 
@@ -11,10 +12,16 @@ export function picturesOf(dataset, row, column) {
   const found = dataset.pictures.filter((each) => each.row === row && each.column === column);
   if (!found.length) return null;
   found.sort((a, b) => SIDES.indexOf(a.side) - SIDES.indexOf(b.side));
-  return element("div", { class: "pictures" },
-    found.map((each) => element("figure", {},
-      element("img", { src: address(dataset.parts.raw(each.data)), alt: `${column}, ${each.words || each.side}` }),
-      element("figcaption", {}, each.side))));
+  const box = element("div", { class: "pictures" });
+  const turn = () => {
+    const large = box.classList.toggle("large");
+    for (const each of box.querySelectorAll("button")) each.setAttribute("aria-pressed", String(large));
+  };
+  box.append(...found.map((each) => element("figure", {},
+    element("button", { type: "button", "aria-pressed": "false", "aria-label": `Large: ${plain(column, 60)}, ${each.side}`, title: "Small or large", onclick: turn },
+      element("img", { src: address(dataset.parts.raw(each.data)), alt: `${column}, ${each.words || each.side}` })),
+    element("figcaption", {}, each.side))));
+  return box;
 }
 
 function address(bytes) {

@@ -11,6 +11,7 @@ const MOST = 300;
 const LOOKS = 12;
 const AUTHORS = 3;
 const ALIKE = 2;
+const CELLS = 3;
 
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
@@ -93,7 +94,7 @@ function card(each, place, isOpen, changes, { filter, open }) {
         each.words.length ? section("Schema and description", element("ul", { class: "words" }, each.words.map((words) => element("li", {}, sentence(words))))) : null,
         section("Rows", element("p", {}, rowWords(each, total))),
         areaSection(each.area, rows?.unit || ""),
-        each.samples.length ? section("Worth a look", samples(each, open)) : null),
+        each.samples.length ? section("Worth a look", samples(each, rows, open)) : null),
       each.columns.length ? section("Columns changed in updated rows", columns(each, rows, (name) => only({ column: name, kinds: [false, true, false] }))) : null));
 }
 
@@ -165,10 +166,23 @@ function fewOfEach(samples) {
   });
 }
 
-function samples(each, open) {
+// A row in words: why it is here, and what of it became what. That a column changed needs no
+// word where its cells stand, and the map has the shapes.
+function told(sample, rows) {
+  const isPlain = (name) => !rows?.columns.some((one) => one.name === name && one.kind !== "value");
+  const cells = sample.kind === "update" ? sample.cells.filter((cell) => isPlain(cell.column)) : [];
+  const reason = cells.length && sample.reason.startsWith("`") ? null : element("span", { class: "dim" }, sentence(sample.reason), " ");
+  const text = (side) => (side === null ? element("i", { class: "null" }, "null") : value(side, 40));
+  const lines = cells.slice(0, CELLS).map(({ column, old, new: now }) => element("span", { class: "cell" }, element("span", { class: "name" }, value(column, 40)), " ", arrow(...(old && now ? marked(old, now, 28) : [text(old), text(now)])), " "));
+  return [reason, lines, cells.length > CELLS ? element("span", { class: "dim" }, "\u2026") : null];
+}
+
+const arrow = (old, now) => [old, " \u2192 ", now];
+
+function samples(each, rows, open) {
   return element("ul", { class: "samples" }, fewOfEach(each.samples).slice(0, LOOKS).map((sample) => {
     const kind = ["insert", "update", "delete"].indexOf(sample.kind);
-    return element("li", {}, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), element("span", { class: "unseen" }, KINDS[kind]), " ", rowLink(each.path, sample.key, open), element("span", { class: "dim" }, " ", sentence(sample.reason)));
+    return element("li", {}, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), element("span", { class: "unseen" }, KINDS[kind]),  " ", rowLink(each.path, sample.key, open), " ", element("span", {}, sample.label ? [value(sample.label, 60), " "] : null, told(sample, rows)));
   }));
 }
 
