@@ -1,0 +1,177 @@
+"""What a delete file carries, what it leaves to the data file, and how that is told again.
+
+The digests are worked out here once more from what `docs/format` says of them, for they
+stand in files that others keep.
+"""
+
+import hashlib
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from havasu_vc import Repo
+from havasu_vc.datasets.havasu.deletes import (
+    LARGE,
+    are_large,
+    large_digest,
+    needs_originals,
+    read_deleted_rows,
+    read_positions,
+)
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.model.rasters import RASTER_TYPE, raster_field
+from havasu_vc.model.types import Field, Primitive
+from tests.repo.tables import BY_ID, write
+from tests.support.templates import empty_repo
+
+BAND = {
+    "pixel_type": 4,
+    "no_data": b"\x01",
+    "data": b"ab",
+    "out_db_band_no": None,
+    "out_db_url": "f.tif",
+}
+NULL = b"\xff" * 8
+
+
+def whole(number: int) -> bytes:
+    return struct.pack("<q", number)
+
+
+def counted(data: bytes) -> bytes:
+    return whole(len(data)) + data
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ("Öl", "Öl".encode()),
+        (b"\x00\x01", b"\x00\x01"),
+        (None, b""),
+        ({"width": 3, "scale": 0.5}, whole(3) + struct.pack("<d", 0.5)),
+        ({"bands": [], "crs_wkt": None}, whole(0) + NULL),
+        (
+            {"band_1": BAND, "bands": [BAND, None]},
+            (band := whole(4) + counted(b"\x01") + counted(b"ab") + NULL + counted(b"f.tif"))
+            + whole(2)
+            + band
+            + NULL,
+        ),
+    ],
+)
+def test_digests_of_large_values(value: Any, data: bytes) -> None:
+    assert large_digest(value) == hashlib.sha256(data).digest()
+
+
+def test_a_value_is_large_beyond_64_kib() -> None:
+    sizes = [0, 1, 2**16 - 1, 2**16, 2**16 + 1]
+    column = pa.array([b"x" * size for size in sizes] + [None], pa.binary())
+    found = are_large(column, Field(1, "data", Primitive.BINARY))
+    assert LARGE == 2**16
+    assert found.tolist() == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("place", ["band_1", "band_2", "band_3", "band_4", "bands"])
+def test_a_raster_is_as_large_as_all_its_pixels(place: str) -> None:
+    def raster(*sizes: int) -> dict[str, Any]:
+        bands = [dict(BAND, data=b"x" * size) for size in sizes]
+        named = dict.fromkeys(("band_1", "band_2", "band_3", "band_4"))
+        return {
+            "width": 1,
+            "height": 1,
+            "num_bands": 1,
+            "crs_wkt": None,
+            "geo_reference": dict.fromkeys(
+                ("scale_x", "scale_y", "skew_x", "skew_y", "upperleft_x", "upperleft_y"), 1.0
+            ),
+            "bands": bands if place == "bands" else [dict(BAND, data=b"x" * 7)],
+            **named,
+            **({} if place == "bands" else {place: bands[0]}),
+        }
+
+    most = LARGE if place == "bands" else LARGE - 7
+    rasters = [raster(most), raster(most + 1), raster(0)]
+    if place == "bands":
+        rasters += [raster(most // 2, most // 2), raster(most // 2, most // 2, 1)]
+    found = are_large(pa.array(rasters, RASTER_TYPE), raster_field(1, "picture", 2))
+    assert found.tolist() == [False, True, False, False, True][: len(rasters)]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """Notes of all sizes about the limit, of which the even ones were deleted."""
+    sizes = [10, 2**16, 2**16 + 1, 70_000, 2**16 - 1, 90_000, 80_000, 3]
+    table = pa.table(
+        {
+            "id": range(len(sizes)),
+            "note": [chr(97 + n) * size for n, size in enumerate(sizes)],
+            "data": [b"z" * 66_000 if n == 4 else None for n in range(len(sizes))],
+        }
+    )
+    found = empty_repo(tmp_path / "repo")
+    found.import_(write(tmp_path / "t.parquet", table), options=BY_ID)
+    found.write("t", pa.table({"id": [0, 2, 4, 6]}), mode="delete")
+    return found
+
+
+def delete_file(repo: Repo) -> tuple[HavasuDataset, str]:
+    view = repo.dataset("t")
+    assert isinstance(view, HavasuDataset)
+    (entry,) = view.delete_entries
+    return view, view.file_path(entry)
+
+
+def test_a_delete_file_carries_what_is_not_large(repo: Repo) -> None:
+    _, path = delete_file(repo)
+    rows = pq.read_table(path).to_pylist()
+    assert [len(each["row"]["note"] or "") for each in rows] == [10, 0, 2**16 - 1, 0]
+    assert [each["row"]["data"] for each in rows] == [None] * 4
+    assert [[i["field"] for i in each["large"] or []] for each in rows] == [[], [2], [3], [2]]
+    assert needs_originals(path)
+
+
+def test_the_rows_of_a_delete_file_are_whole(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    for share in (1, 16 << 20):
+        monkeypatch.setattr("havasu_vc.datasets.havasu.deletes.SHARE_BYTES", share)
+        found = list(
+            read_deleted_rows(
+                path, view.schema, read_positions(path), {entry.file: view.file_path(entry)}
+            )
+        )
+        assert len(found) == (4 if share == 1 else 1)
+        rows = [row for each in found for row in each.rows.to_pylist()]
+        assert [(row["id"], len(row["note"])) for row in rows] == [
+            *((0, 10), (2, 2**16 + 1), (4, 2**16 - 1), (6, 80_000))
+        ]
+        assert rows[2]["data"] == b"z" * 66_000
+
+
+def test_row_groups_that_hold_no_wanted_row_are_passed_over(repo: Repo, tmp_path: Path) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    table = pq.read_table(path)
+    cut = tmp_path / "cut.parquet"
+    with pq.ParquetWriter(cut, table.schema) as writer:
+        for number in range(len(table)):
+            writer.write_table(table.slice(number, 1))
+    # A group that nobody needs is not even read: its bytes may be anything.
+    meta = pq.read_metadata(cut)
+    bytes_ = bytearray(cut.read_bytes())
+    for group in (0, 3):
+        column = meta.row_group(group).column(2)
+        start = column.dictionary_page_offset or column.data_page_offset
+        bytes_[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    cut.write_bytes(bytes_)
+
+    where = {entry.file: np.array([2, 4], np.int64)}
+    paths = {entry.file: view.file_path(entry)}
+    found = list(read_deleted_rows(str(cut), view.schema, where, paths))
+    assert [row["id"] for each in found for row in each.rows.to_pylist()] == [2, 4]
+    assert list(read_deleted_rows(str(cut), view.schema, {"other": where[entry.file]}, paths)) == []

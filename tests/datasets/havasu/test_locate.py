@@ -1,0 +1,120 @@
+"""Rows are looked for only in files whose range of keys may hold them."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc import Repo
+from havasu_vc.datasets.havasu.locate import count_apart, entries_holding, may_hold
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.model.arrow import arrow_schema
+from tests.datasets.thresholds import tiny_thresholds
+from tests.repo.tables import BY_ID, write
+from tests.support.templates import empty_repo
+
+KEYS: dict[str, list[list[Any]]] = {
+    "whole": [[10, 12, 19], [20, 29], [30]],
+    "text": [["b", "bz"], ["c", "cé"], ["d"]],
+    "day": [[date(2000, 1, 1)], [date(2001, 1, 1)], [date(2002, 1, 1)]],
+    "exact": [[Decimal("1.50")], [Decimal("2.50")], [Decimal("3.50")]],
+}
+
+
+def files_of(repo: Repo) -> HavasuDataset:
+    view = repo.dataset("t")
+    assert isinstance(view, HavasuDataset)
+    return view
+
+
+@pytest.fixture(params=KEYS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def repo(tmp_path: Path, kind: str) -> Repo:
+    """A dataset of three files, one after the other by their keys."""
+    pieces = [pa.table({"id": keys, "n": [0] * len(keys)}) for keys in KEYS[kind]]
+    found = empty_repo(tmp_path / "repo")
+    with tiny_thresholds(most_deltas=9):
+        found.import_(write(tmp_path / "t.parquet", pieces[0]), options=BY_ID)
+        for piece in pieces[1:]:
+            found.write("t", piece.cast(found.table("t").to_arrow().schema), mode="append")
+    assert len(files_of(found).data_entries) == 3
+    return found
+
+
+def may(view: HavasuDataset, *keys: Any) -> list[bool]:
+    """Tell of the three files, in the order of their keys, which are looked into."""
+    schema = arrow_schema(view.schema.select(view.key.names))
+    wanted = pa.RecordBatch.from_pylist([{"id": key} for key in keys], schema=schema)
+    (key,) = (field.id for field in view.key.fields)
+    lowest: dict[str, Any] = {e.file: e.statistics[key].lower for e in view.data_entries}
+    files = sorted(view.data_entries, key=lambda entry: lowest[entry.file])
+    found = [may_hold(entry, wanted, view.schema) for entry in files]
+    assert {e.file for e in entries_holding(view, wanted)} == {
+        entry.file for entry, yes in zip(files, found, strict=True) if yes
+    }
+    return found
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_by_whole_numbers(repo: Repo) -> None:
+    view = files_of(repo)
+    for first in (10, 15, 19):
+        assert may(view, first) == [True, False, False]
+    assert may(view, 20) == [False, True, False]
+    assert may(view, 30) == [False, False, True]
+    for nowhere in (9, 31, -1):
+        assert may(view, nowhere) == [False, False, False]
+    assert may(view, 9, 31) == [False, False, False]
+    assert may(view, 10, 31) == may(view, 19, 9) == [True, False, False]
+    assert may(view, 1, 20, 30) == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["text"], indirect=True)
+def test_by_text(repo: Repo) -> None:
+    view = files_of(repo)
+    assert may(view, "b") == may(view, "bm") == may(view, "bz") == [True, False, False]
+    assert may(view, "cé") == [False, True, False]
+    assert may(view, "d") == [False, False, True]
+    assert may(view, "a") == may(view, "bzz") == may(view, "cê") == [False, False, False]
+    assert may(view, "a", "e") == [False, False, False]
+    assert may(view, "c", "d") == [False, True, True]
+
+
+def test_a_row_is_found_whatever_its_key_is(repo: Repo, kind: str) -> None:
+    keys = [key for piece in KEYS[kind] for key in piece]
+    schema = repo.table("t").to_arrow().schema
+    for key in keys:
+        rows = pa.table({"id": [key], "n": [1]}).cast(schema)
+        counts = repo.write("t", rows, message=f"Set {key}").changes["t"]
+        assert (counts.inserts, counts.updates, counts.deletes) == (0, 1, 0)
+    assert sorted(repo.table("t").to_arrow()["id"].to_pylist()) == keys
+    assert set(repo.table("t").to_arrow()["n"].to_pylist()) == {1}
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_rows_are_counted_by_their_hashes(repo: Repo) -> None:
+    view = files_of(repo)
+    keys = arrow_schema(view.schema.select(view.key.names))
+    rows = arrow_schema(view.schema)
+
+    def counted(*pairs: tuple[int, int | None]) -> tuple[int, int, int] | None:
+        """Tell what differs where rows became so; None stands for one that goes."""
+        asked = pa.RecordBatch.from_pylist([{"id": key} for key, _ in pairs], schema=keys)
+        became = [{"id": key, "n": n} for key, n in pairs if n is not None]
+        found = count_apart(view, asked, pa.RecordBatch.from_pylist(became, schema=rows))
+        return None if found is None else (found.inserts, found.updates, found.deletes)
+
+    assert counted((10, 0)) == (0, 0, 0)
+    assert counted((10, 1)) == (0, 1, 0)
+    assert counted((11, 0)) == (1, 0, 0)
+    assert counted((10, None)) == (0, 0, 1)
+    assert counted((11, None)) == (0, 0, 0)
+    assert counted((30, 5), (10, 0), (9, 1), (8, 2), (20, None), (19, 1)) == (2, 2, 1)
+    assert counted((10, 1), (10, 1)) is None
