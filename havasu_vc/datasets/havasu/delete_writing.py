@@ -60,7 +60,6 @@ def write_delete_file(
             for batch in _cut(_delete_batches(deletions, layout.schema, schema, targets)):
                 writer.write_batch(batch, row_group_size=GROUP_ROWS)
         if not targets:
-            temporary.unlink()
             return None
         metadata = pq.read_metadata(temporary)
         file, size = store.put(temporary)

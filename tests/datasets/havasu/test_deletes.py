@@ -6,6 +6,8 @@ stand in files that others keep.
 
 import hashlib
 import struct
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,48 @@ def test_a_delete_file_carries_what_is_not_large(repo: Repo) -> None:
     assert [each["row"]["data"] for each in rows] == [None] * 4
     assert [[i["field"] for i in each["large"] or []] for each in rows] == [[], [2], [3], [2]]
     assert needs_originals(path)
+
+
+def test_a_delete_file_has_the_columns_of_a_data_file(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": [1, 2],
+            "uuid": pa.array([b"0123456789abcdef"] * 2, pa.binary(16)),
+            "exact": pa.array([Decimal("1.5"), None], pa.decimal128(12, 2)),
+            "time": pa.array([datetime(2001, 2, 3), None], pa.timestamp("us", "UTC")),
+            "list": pa.array([[1], None], pa.list_(pa.int32())),
+        }
+    )
+    found = empty_repo(tmp_path / "repo")
+    found.import_(write(tmp_path / "t.parquet", table), options=BY_ID)
+    columns = found.get_meta("t", ["schema.json"])["schema.json"]
+    columns[2]["name"] = "called otherwise now"
+    found.set_meta("t", {"schema.json": columns})
+    found.write("t", pa.table({"id": [1]}), mode="delete")
+
+    view, path = delete_file(found)
+    (entry,) = view.data_entries
+    data = pq.ParquetFile(view.file_path(entry)).schema
+    deletes = pq.ParquetFile(path).schema
+    by_path = {deletes.column(n).path: deletes.column(n) for n in range(len(deletes))}
+    for name in ("file", "pos"):
+        assert by_path[name].max_definition_level == 0
+    for column in map(data.column, range(len(data))):
+        same = by_path[f"row.{column.path}"]
+        assert (same.physical_type, str(same.logical_type), same.length) == (
+            column.physical_type,
+            str(column.logical_type),
+            column.length,
+        )
+        # Each may be null here, also what the table requires: a large value is not carried.
+        assert same.max_definition_level > 1
+
+
+def test_nothing_is_left_beside_the_files(repo: Repo) -> None:
+    stored = {path.name for path in (repo.path / ".git" / "havasu").rglob("*") if path.is_file()}
+    repo.write("t", pa.table({"id": [0]}), mode="delete")
+    after = {path.name for path in (repo.path / ".git" / "havasu").rglob("*") if path.is_file()}
+    assert after == stored
 
 
 def test_the_rows_of_a_delete_file_are_whole(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
