@@ -210,6 +210,7 @@ def test_pickling() -> None:
         assert pickle.loads(pickle.dumps(sent, protocol)) == sent
 
 
+@pytest.mark.thorough
 def test_they_are_made_in_less_time() -> None:
     """Without that there is no reason for the module."""
     program = """

@@ -130,6 +130,7 @@ def test_manifests_are_measured() -> None:
     assert set(found) == {"write", "read", "bytes"}
 
 
+@pytest.mark.thorough
 def test_memory_of_a_tree_of_processes_is_by_what_each_is() -> None:
     # A tree of its own: the process of the tests may have started a JVM, and others.
     # The child fills its memory, so that it is its own and not shared with its parent.

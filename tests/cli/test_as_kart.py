@@ -70,6 +70,7 @@ def test_by_its_own_name_it_says_more(tmp_path: Path) -> None:
     assert failed.exit_code == 41 and "Hint: `havasu-vc init` makes one" in failed.stderr
 
 
+@pytest.mark.thorough
 def test_ranges_mean_what_they_mean_in_kart(tmp_path: Path, csv_file: Path) -> None:
     kart, ours = tmp_path / "kart", tmp_path / "ours"
     for repo, options in ((kart, ("--kart",)), (ours, ())):
@@ -92,6 +93,7 @@ def test_ranges_mean_what_they_mean_in_kart(tmp_path: Path, csv_file: Path) -> N
         assert len(log.splitlines()) == 1, "git's meaning, as in Kart's own log"
 
 
+@pytest.mark.thorough
 def test_a_source_is_named_with_its_driver_and_the_layer_behind_it(
     tmp_path: Path, csv_file: Path, called_kart: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ def test_formats_are_listed() -> None:
     assert invoke(["import"]).exit_code == 2
 
 
+@pytest.mark.thorough
 def test_small_things_of_karts(tmp_path: Path, csv_file: Path) -> None:
     repo = tmp_path / "repo"
     imported(repo, csv_file, "--kart")
@@ -161,6 +164,7 @@ def test_small_things_of_karts(tmp_path: Path, csv_file: Path) -> None:
     assert succeed(invoke(["-C", empty, "data", "ls"])).stdout.startswith("Empty repository.\n")
 
 
+@pytest.mark.thorough
 def test_branches_are_made_and_moved_as_they_are_named(tmp_path: Path, csv_file: Path) -> None:
     repo = tmp_path / "repo"
     imported(repo, csv_file)
@@ -182,6 +186,7 @@ def test_branches_are_made_and_moved_as_they_are_named(tmp_path: Path, csv_file:
     assert invoke(["-C", repo, "switch", "nope", "--no-guess"]).exit_code == 43
 
 
+@pytest.mark.thorough
 def test_a_changed_key_is_one_change_as_in_kart(tmp_path: Path) -> None:
     kart, ours = tmp_path / "kart", tmp_path / "ours"
     (tmp_path / "t.csv").write_text("id,name\n1,one\n2,two\n3,three\n4,two\n")

@@ -63,6 +63,7 @@ def test_a_user_keeps_what_was_said(shared: Path, tmp_path: Path) -> None:
     assert run_git("rev-parse", "HEAD:.gitattributes", cwd=tmp_path / "work") == before
 
 
+@pytest.mark.thorough
 def test_in_every_kind_of_clone(shared: Path, tmp_path: Path) -> None:
     run_git("clone", "-q", shared, tmp_path / "plain", cwd=tmp_path)
     check(tmp_path / "plain")

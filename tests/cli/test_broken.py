@@ -126,6 +126,7 @@ def test_what_looks_works_on_the_others(place: Path, way: str, since: str) -> No
             json.loads(done.stdout)  # which is whole
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", BREAKS)
 def test_every_way_is_seen_by_what_looks_for_it(place: Path, way: str) -> None:
     status, fsck = havasu(place, "status"), havasu(place, "fsck")
@@ -190,6 +191,7 @@ def test_a_clone_has_the_others(place: Path, way: str, tmp_path: Path) -> None:
     assert named(havasu(tmp_path / "clone", "status").stdout, way) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", SOME)
 def test_broken_on_another_branch_alone(place: Path, way: str) -> None:
     run_git("branch", "broken", cwd=place)
@@ -206,6 +208,7 @@ def test_broken_on_another_branch_alone(place: Path, way: str) -> None:
 # Carrying on
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", some(BREAKS, *SOME))
 def test_commit_and_push_refuse_to_carry_it_on(place: Path, way: str, tmp_path: Path) -> None:
     copy, server = tmp_path / "copy.gpkg", tmp_path / "server.git"
@@ -233,6 +236,7 @@ def test_commit_and_push_refuse_to_carry_it_on(place: Path, way: str, tmp_path: 
     assert run_git("rev-parse", "main", cwd=server) == run_git("rev-parse", "HEAD", cwd=place)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_a_repair_is_pushed_without_force(place: Path, way: str, tmp_path: Path) -> None:
     server = tmp_path / "server.git"
@@ -250,6 +254,7 @@ def test_a_repair_is_pushed_without_force(place: Path, way: str, tmp_path: Path)
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", SOME)
 def test_the_others_are_edited(place: Path, way: str, tmp_path: Path) -> None:
     repo = Repo.open(place)
@@ -316,6 +321,7 @@ def test_revert_replaces_it(place: Path, way: str, more: bool) -> None:
     assert replaced(place, "revert", "HEAD^" if more else "HEAD") == OURS
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_an_import_replaces_it(place: Path, way: str, more: bool, tmp_path: Path) -> None:
@@ -412,6 +418,7 @@ def kart(sound_kart: Path, kart_way: str, tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kart_way", some(KART_BREAKS, "no schema", "a garbled feature"))
 def test_a_dataset_of_karts_is_an_ordinary_event_too(
     kart: Path, kart_way: str, tmp_path: Path

@@ -22,6 +22,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_sound(tmp_path_factory.mktemp("broken"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("checked_out", ["before it broke", "since"])
 @pytest.mark.parametrize("way", SOME)
 def test_edits_of_tables_are_committed_beside_it(

@@ -154,6 +154,7 @@ def test_json_lines_mean_what_they_meant(hostile: Path) -> None:
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "command",
     [("log", "--graph"), ("branch", "-vv"), ("tag", "-n5"), ("config", "--get", "remote.evil.url")],

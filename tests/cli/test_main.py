@@ -165,6 +165,7 @@ def test_what_nobody_expects(
     assert "Traceback" not in result.output
 
 
+@pytest.mark.thorough
 def test_ctrl_c_is_one_line(repo: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "-C", str(repo), "apply", "-"],
@@ -222,6 +223,7 @@ def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
     assert "Problems:" in status()[0] and "schema.json" in status()[0]
 
 
+@pytest.mark.thorough
 def test_a_commit_of_nothing_reads_no_table(repo: Path) -> None:
     """That nobody wrote to the tables is seen at a glance, as `status` sees it."""
     code = (
@@ -258,6 +260,7 @@ def test_a_small_commit_loads_only_what_it_needs(repo: Path, tmp_path: Path) -> 
     assert needless & set(done.stderr.split()) == set()
 
 
+@pytest.mark.thorough
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
     """Loading is what small diffs spend their time with."""
     code = (

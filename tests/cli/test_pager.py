@@ -43,6 +43,7 @@ def on_terminal(repo: Path, pager: str, *arguments: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["log", "show", "diff"])
 def test_what_is_long_is_paged(repo: Path, command: str) -> None:
     arguments = [command, "HEAD^..HEAD" if command != "show" else "HEAD"]

@@ -44,6 +44,7 @@ def start(folder: Path, *arguments: str, closing: str = "", **variables: str) ->
     return done.returncode, done.stdout
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(
     ("arguments", "code"),
@@ -59,6 +60,7 @@ def test_closed_streams_are_no_error(
     assert b"internal" not in said
 
 
+@pytest.mark.thorough
 def test_what_is_printed_to_a_closed_stream_is_in_no_file(wells: Path) -> None:
     sheet = wells.parent / "sheet.csv"
 
@@ -68,6 +70,7 @@ def test_what_is_printed_to_a_closed_stream_is_in_no_file(wells: Path) -> None:
     assert sheet.read_text(encoding="utf-8").splitlines() == WRITTEN
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("variables", LOCALES)
 def test_text_is_utf_8_in_every_locale(wells: Path, variables: dict[str, str]) -> None:
     assert start(wells, "data", "ls", **variables) == (0, "Flüsse/böse\n".encode())
@@ -77,6 +80,7 @@ def test_text_is_utf_8_in_every_locale(wells: Path, variables: dict[str, str]) -
     assert "Öl".encode() in said
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("variables", LOCALES)
 def test_files_have_any_name_in_every_locale(wells: Path, variables: dict[str, str]) -> None:
     code, said = start(wells, "export", "Flüsse/böse", "../Öl.csv", **variables)

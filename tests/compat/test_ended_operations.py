@@ -76,6 +76,7 @@ ENDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", ENDS)
 def test_an_operation_that_git_ended_is_over(repo: Path, end: str) -> None:
     begun, ended = ENDS[end]
@@ -95,6 +96,7 @@ def test_an_operation_that_git_ended_is_over(repo: Path, end: str) -> None:
     assert_calm(repo)
 
 
+@pytest.mark.thorough
 def test_the_next_step_of_a_rebase_is_not_the_one_before(repo: Path) -> None:
     """git went on by itself: what was resolved for the last commit is not asked again."""
     write(Repo.open(repo, settings=LOCAL), {**OURS, 3: ("ours", 3)}, message="More")
@@ -114,6 +116,7 @@ def test_the_next_step_of_a_rebase_is_not_the_one_before(repo: Path) -> None:
     assert_calm(repo)
 
 
+@pytest.mark.thorough
 def test_a_merge_of_ours_goes_on_waiting(repo: Path) -> None:
     succeed(invoke(["-C", repo, "merge", "dev"]))
     assert state(repo) == "merge" == state(repo)
@@ -133,6 +136,7 @@ def on_demand(repo: Path, place: Path) -> Path:
     return place
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clone", [plain, on_demand])
 @pytest.mark.parametrize("fetch", ["before", "after", "never"])
 def test_a_pull_that_rebases_and_is_given_up_leaves_nothing(
@@ -153,6 +157,7 @@ def test_a_pull_that_rebases_and_is_given_up_leaves_nothing(
     assert not list(place.glob("**/.havasu-dataset"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("setting", "rebases"), [("pull.rebase", True), ("branch.main.rebase", True), ("", False)]
 )
@@ -168,6 +173,7 @@ def test_pull_rebases_where_git_would(
     assert ("Current branch main is up to date" in said) is rebases
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("setting", ["pull.ff", "merge.ff"])
 def test_what_git_is_told_of_fast_forwards_counts(repo: Path, tmp_path: Path, setting: str) -> None:
     clone = tmp_path / "clone"

@@ -94,7 +94,7 @@ def test_different_rows_go_together_whatever_is_set(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_different_rows_go_together_by_each_strategy(
     origin: Repo, tmp_path: Path, strategy: tuple[str, ...]
 ) -> None:
@@ -105,6 +105,7 @@ def test_different_rows_go_together_by_each_strategy(
     assert rows_in(origin, place) == BOTH
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options", [("--depth", "3", "--no-single-branch"), ("--filter=blob:none",)]
 )
@@ -118,7 +119,7 @@ def test_clones_that_have_a_part(origin: Repo, tmp_path: Path, options: tuple[st
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_one_row_on_both_sides_is_never_put_together(
     origin: Repo, tmp_path: Path, strategy: tuple[str, ...]
 ) -> None:

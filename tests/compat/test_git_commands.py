@@ -143,6 +143,7 @@ def test_rebase_and_cherry_pick_of_another_dataset(repo: CheckedRepo, tmp_path: 
     assert list(repo.repo.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_a_merge_of_two_edits_stops_and_a_forced_side_is_told(
     repo: CheckedRepo, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_conflicts_of_rows_wait_while_git_waits(repo: Repo) -> None:
     assert_clean(again)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_merge_is_given_up(repo: Repo, waits: bool) -> None:
     fork(repo, OURS, CLASH)
@@ -133,6 +134,7 @@ def test_a_merge_is_given_up(repo: Repo, waits: bool) -> None:
         repo.abort_merge()
 
 
+@pytest.mark.thorough
 def test_a_merge_that_git_gave_up_waits_no_more(repo: Repo) -> None:
     fork(repo, OURS, CLASH)
     git(repo, "merge", "dev", stops=True)
@@ -200,6 +202,7 @@ def test_a_cherry_pick_is_concluded(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_picks_of_several_commits_go_on(repo: Repo) -> None:
     fork(repo, OURS, THEIRS)
     repo.switch("dev")
@@ -274,6 +277,7 @@ def test_a_rebase_goes_on_to_its_end(repo: Repo, backend: str) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_a_rebase_waits_at_each_conflict_and_can_be_given_up(repo: Repo) -> None:
     fork(repo, OURS, CLASH)
     repo.switch("dev")
@@ -298,6 +302,7 @@ def test_a_rebase_waits_at_each_conflict_and_can_be_given_up(repo: Repo) -> None
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_a_squash_is_concluded(repo: Repo) -> None:
     fork(repo, OURS, THEIRS)
     head = repo.head().commit
@@ -334,6 +339,7 @@ def test_a_squash_is_given_up(repo: Repo) -> None:
         repo.continue_merge()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rebase", ["--rebase", "--no-rebase"])
 def test_a_pull_is_concluded(repo: Repo, tmp_path: Path, rebase: str) -> None:
     fork(repo, OURS, THEIRS)
@@ -613,6 +619,7 @@ def settle(repo: Repo) -> None:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.thorough
 @examples(8)
 @given(
     base=tables,

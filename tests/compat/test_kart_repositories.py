@@ -45,6 +45,7 @@ def views(place: Path) -> list[KartDataset]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.rule(
     "KART-1",
@@ -154,6 +155,7 @@ def test_conflicts_are_printed_as_kart_prints_them(
         assert capsys.readouterr().out == (EXPECTED / f"{name}.{form}").read_text()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["editing", "s2", "points", "large-geometry", "s4", "inserts"])
 @pytest.mark.rule("KART-4", "KART-5", "KART-24", "KART-28", "KART-41", "KART-43")
 def test_patches_of_kart_s_commits_give_kart_s_trees(name: str, tmp_path: Path) -> None:
@@ -244,6 +246,7 @@ def test_what_a_partial_clone_lacks_is_missed_when_it_is_needed(tmp_path: Path) 
         repo.row("pts", 2)
 
 
+@pytest.mark.thorough
 def test_a_repository_in_v2_is_read_checked_out_and_edited(tmp_path: Path) -> None:
     place = unpacked("v2/points", tmp_path)
     git(place, "config", "havasu.workspace.path", str(tmp_path / "tables"))

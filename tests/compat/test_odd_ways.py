@@ -57,6 +57,7 @@ def test_a_bundle_has_the_commits_and_says_where_the_data_is_not(
     sound(place)
 
 
+@pytest.mark.thorough
 def test_a_subtree_is_the_table_in_another_folder(origin: Repo, tmp_path: Path) -> None:
     place = tmp_path / "other"
     run_git("init", "-q", place, cwd=tmp_path)

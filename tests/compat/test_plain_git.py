@@ -151,6 +151,7 @@ def test_merges_across(repo: Repo) -> None:
     sound(repo, dict(sorted({**BOTH, 6: ("main", 6), 7: ("dev", 7)}.items())))
 
 
+@pytest.mark.thorough
 def test_a_fold_does_not_stop_an_edit_of_what_it_folded(repo: Repo) -> None:
     run_git("switch", "-q", "-c", "late", "main", cwd=repo.path)
     late = Repo.open(repo.path, settings=LOCAL)
@@ -172,6 +173,7 @@ def test_a_fold_does_not_stop_an_edit_of_what_it_folded(repo: Repo) -> None:
     sound(repo, {**wanted, 9: ("after", 9)})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("theirs", [("same cell", 1), None, ("name 1", 100)], ids=str)
 def test_one_row_on_both_sides_stops_git(repo: Repo, theirs: tuple[str, int] | None) -> None:
     run_git("switch", "-q", "dev", cwd=repo.path)
@@ -185,6 +187,7 @@ def test_one_row_on_both_sides_stops_git(repo: Repo, theirs: tuple[str, int] | N
     assert not git(repo, "merge", "-q", "--no-edit", "dev")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", [("merge", "--no-edit"), ("cherry-pick",), ("rebase",)], ids=str)
 def test_a_change_of_all_rows_stops_git(
     repo: Repo, way: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -256,6 +259,7 @@ def do(folder: Path, what: list[Any], mark: str) -> Rows:
     return read(Repo.open(folder, settings=LOCAL))
 
 
+@pytest.mark.thorough
 @examples(12, deadline=None)
 @given(
     base=st.dictionaries(st.integers(1, 6), cells, min_size=1),

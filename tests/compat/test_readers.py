@@ -36,6 +36,7 @@ def test_data_files_are_plain_parquet(repo: CheckedRepo) -> None:
     assert file.stat().st_mode & 0o222 == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", ["parquet", "gpkg", "fgb", "geojson", "shp"])
 def test_geopandas_reads_exports(repo: CheckedRepo, tmp_path: Path, suffix: str) -> None:
     repo.write("points", pa.table({"id": [3], "name": ["drei"]}))
@@ -60,6 +61,7 @@ def test_duckdb_reads_exports(repo: CheckedRepo, tmp_path: Path) -> None:
         assert found == [(1000, sum(i % 7 for i in range(1000)))]
 
 
+@pytest.mark.thorough
 def test_tables_become_frames_and_relations(repo: CheckedRepo) -> None:
     frame = repo.table("points").to_geopandas()
     assert len(frame) == 1000 and frame.crs is not None

@@ -58,6 +58,7 @@ def test_no_budget_is_too_small(budget: int) -> None:
     assert _waiting_threads() == []
 
 
+@pytest.mark.thorough
 def test_work_ahead_keeps_to_the_budget(tmp_path: Path) -> None:
     log = tmp_path / "ticks"
     tasks = [task_of(kernels.numbers, 0, 1, 2)]

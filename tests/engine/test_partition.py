@@ -32,6 +32,7 @@ def _batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
     )
 
 
+@pytest.mark.thorough
 @given(st.lists(keys, min_size=1, max_size=30), st.data())
 def test_hashes_belong_to_rows_not_to_batches(
     rows: list[tuple[object, ...]], data: st.DataObject

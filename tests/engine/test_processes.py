@@ -30,6 +30,7 @@ class TestProcesses(EngineContract):
             yield engine
 
 
+@pytest.mark.thorough
 def test_processes_are_used_again_and_end_with_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

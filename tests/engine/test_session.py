@@ -25,6 +25,7 @@ def test_local_masters_share_the_drivers_disk(master: str, local: bool) -> None:
     assert is_local_master(master) is local
 
 
+@pytest.mark.thorough
 def test_the_shipped_package_is_enough_to_run_a_task(tmp_path: Path) -> None:
     archive = tmp_path / "shipped.zip"
     archive.write_bytes(zipped_package())

@@ -188,6 +188,7 @@ def test_what_is_no_file_is_said_to_be_none(location: str, hint: str, sound: Pat
     assert [hint in said for said in caught.value.hints] == ([True] if hint else [])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mark", [b"", b"\x1e"])
 def test_the_last_record_of_a_sequence_may_not_be_cut(
     mark: bytes, sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

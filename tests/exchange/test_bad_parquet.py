@@ -128,6 +128,7 @@ def test_bytes_changed_anywhere_are_an_error_or_another_file(tmp_path: Path) -> 
     assert done.stdout == "all held\n", done.stderr[-2000:]
 
 
+@pytest.mark.thorough
 def test_a_text_that_repeats_itself_to_fill_the_memory(tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2], "name": ["0" * (40 << 20)] * 2})
     path = tmp_path / "a.parquet"

@@ -58,6 +58,7 @@ def test_types_are_judged_from_all_values(
     assert read_all(source).column("v").to_pylist() == values
 
 
+@pytest.mark.thorough
 def test_the_last_value_counts_as_much_as_the_first(tmp_path: Path) -> None:
     rows = "".join(f"{number},{number}\n" for number in range(900_000))
     path = write(tmp_path / "t.csv", f"a,b\n{rows}1,007\n")

@@ -224,6 +224,7 @@ def native(path: Path, encoding: str, *, upright: bool = False) -> Path:
     return path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("upright", [False, True])
 @pytest.mark.parametrize("encoding", SHAPES)
 def test_native_encodings_go_out_as_they_came(encoding: str, upright: bool, tmp_path: Path) -> None:

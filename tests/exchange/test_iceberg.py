@@ -167,6 +167,7 @@ def test_the_history_of_a_table(maker: TableMaker) -> None:
     assert found[1].parent_id == found[0].snapshot_id
 
 
+@pytest.mark.thorough
 def test_what_pyiceberg_wrote(tmp_path: Path) -> None:
     catalogs = pytest.importorskip("pyiceberg.catalog.memory")
     table = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", None, "c"]})

@@ -329,6 +329,7 @@ ODD = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("column", "value", "said"), ODD)
 def test_values_that_are_not_what_their_column_says(
     column: str, value: str, said: str, tmp_path: Path

@@ -33,6 +33,7 @@ def test_the_cookie_is_for_no_script_and_no_other_site(
     assert "token" not in headers["location"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", WHAT)
 def test_strangers_are_turned_away(served: Served, path: str) -> None:
     assert served.ask(path)[0] == 200

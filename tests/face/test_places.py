@@ -14,6 +14,7 @@ from tests.support.browser import Tab
 THIRD = "174.5029,-41.0016,174.5031,-41.0014"
 
 
+@pytest.mark.thorough
 def test_rows_in_a_box(served: Served) -> None:
     found = served.get("rows", dataset="points", box=THIRD)
     assert (found["total"], found["keys"]) == (1, ["3"])
@@ -61,6 +62,7 @@ def test_places_are_shapes_or_counts(served: Served) -> None:
     assert served.get("places", dataset="lamps")["total"] == 0
 
 
+@pytest.mark.thorough
 def test_own_coordinates_have_places_too(serving: Callable[[Path], Served], tmp_path: Path) -> None:
     repo, file = tmp_path / "own", tmp_path / "own.geojsonl.csv"
     succeed(invoke(["init", repo]))

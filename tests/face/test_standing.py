@@ -24,6 +24,7 @@ def head(repo: Path) -> str:
     return run_git("rev-parse", "HEAD", cwd=repo).strip()
 
 
+@pytest.mark.thorough
 def test_an_action_on_what_is_seen_no_more_is_refused(
     serving: Callable[[Path], Served], edited: Path, tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ def test_an_action_on_what_is_seen_no_more_is_refused(
         assert act(served, "branch", name="new", seen=wrong)[0] == 400
 
 
+@pytest.mark.thorough
 def test_one_rows_edit_is_dropped(
     serving: Callable[[Path], Served], edited: Path, tmp_path: Path
 ) -> None:
@@ -83,6 +85,7 @@ def test_one_rows_edit_is_dropped_in_tables(repo: Path, tmp_path: Path) -> None:
     assert Repo.open(place).workspace.stashes() == ()
 
 
+@pytest.mark.thorough
 def test_a_row_comes_back_as_an_edit(serving: Callable[[Path], Served], edited: Path) -> None:
     served = enter(serving, edited)
     succeed(invoke(["-C", edited, "restore"]))

@@ -146,6 +146,7 @@ def test_a_refusal_changes_nothing(serving: Callable[[Path], Served], edited: Pa
     assert len(served.get("work")["datasets"]) == 2
 
 
+@pytest.mark.thorough
 def test_only_our_own_page_acts(serving: Callable[[Path], Served], edited: Path) -> None:
     served = enter(serving, edited)
     before = run_git("for-each-ref", cwd=edited)

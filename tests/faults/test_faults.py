@@ -75,7 +75,7 @@ ONCE = {
 
 
 # In one of the two git's processes are stopped, in the other our own.
-@pytest.mark.parametrize("scene", some(ONCE, "revert", "checkout --as"))
+@pytest.mark.parametrize("scene", some(ONCE, "revert"))
 def test_what_once_was_not_survived(scene: str) -> None:
     faults = [argument for fault in ONCE[scene] for argument in ("--at", fault)]
     assert injected(scene, *faults) >= len(ONCE[scene])

@@ -336,6 +336,7 @@ def test_geometries_come_in_the_encoding_of_their_column() -> None:
         assert batch.changes.new.to_pylist()[0]["geom"] == expected
 
 
+@pytest.mark.thorough
 def test_many_rows_come_in_several_batches() -> None:
     features = [insert(fid=number) for number in range(20_000)]
     (dataset,) = parse(document(features)).datasets

@@ -128,6 +128,7 @@ def test_a_multipoint_of_mixed_byte_orders_is_read_point_by_point() -> None:
     assert layout.kind.tolist() == [4, 1, 1, 1]
 
 
+@pytest.mark.thorough
 def test_a_million_points_in_one_value_take_one_step() -> None:
     count = 1_000_000
     points = np.zeros(count, np.dtype([("order", "u1"), ("type", "<u4"), ("xy", "<f8", 2)]))

@@ -38,12 +38,14 @@ def normal(jail: Ground) -> dict[str, Normal]:
 
 
 FAST = 3
-"""Items of each kind that `make test` looks at."""
+"""Items of each kind that `make test-ci` looks at, of which `make test` takes the first."""
 
 
 def _marks(item: Item) -> list[pytest.MarkDecorator]:
     alike = [other for other in ITEMS if other.kind == item.kind and not other.slow]
-    return [] if item in alike[:FAST] else [pytest.mark.slow]
+    if item not in alike[:FAST]:
+        return [pytest.mark.slow]
+    return [] if item is alike[0] else [pytest.mark.thorough]
 
 
 @pytest.mark.parametrize(

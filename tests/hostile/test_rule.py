@@ -88,6 +88,7 @@ def _export(scene: Scene) -> None:
     (scene.folder / "out" / "out.json").write_text(json.dumps(SECRET))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
@@ -118,6 +119,7 @@ def test_a_good_dataset_must_be_read(scene: Scene) -> None:
     assert "good dataset" in found
 
 
+@pytest.mark.thorough
 def test_commands_are_run_in_a_process_of_their_own(scene: Scene) -> None:
     listed, again = run(scene, "ls")
     assert listed.output == b"good\npoints\n" and listed.code == 0
@@ -125,6 +127,7 @@ def test_commands_are_run_in_a_process_of_their_own(scene: Scene) -> None:
     assert Path(scene.repo).is_dir()
 
 
+@pytest.mark.thorough
 def test_a_command_that_writes_meets_the_item(jail: Ground) -> None:
     """Each gets the scene with the item in it, and not the one that was there before."""
 

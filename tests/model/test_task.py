@@ -22,6 +22,7 @@ def test_a_task_runs_its_kernel() -> None:
     assert batch.column("number").to_pylist() == [3, 4, 5, 6]
 
 
+@pytest.mark.thorough
 def test_a_fresh_process_finds_a_kernel_by_name() -> None:
     task = task_of(kernels.numbers, 3, 2)
     program = (

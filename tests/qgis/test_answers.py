@@ -39,6 +39,7 @@ def told(park: Path, arguments: list[str]) -> Any:
     return json.loads(succeed(invoke(["-C", park, *arguments])).stdout)
 
 
+@pytest.mark.thorough
 def test_status_tells_where_head_is_and_what_is_edited(
     park: Path, plugin: Plugin, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,6 +59,7 @@ def test_status_tells_where_head_is_and_what_is_edited(
     assert answers.parse_branches(capfd.readouterr().out) == (["main"], [])
 
 
+@pytest.mark.thorough
 def test_a_working_copy_that_is_gone_is_no_file(park: Path, plugin: Plugin) -> None:
     (park / "park.gpkg").unlink()
     status = plugin("answers").parse_status(told(park, plugin("commands").STATUS))
@@ -65,6 +67,7 @@ def test_a_working_copy_that_is_gone_is_no_file(park: Path, plugin: Plugin) -> N
     assert status.file == ""
 
 
+@pytest.mark.thorough
 def test_changed_rows_come_with_their_key_and_columns(park: Path, plugin: Plugin) -> None:
     changes, commands = plugin("changes"), plugin("commands")
     edit(
@@ -87,6 +90,7 @@ def test_changed_rows_come_with_their_key_and_columns(park: Path, plugin: Plugin
     assert not whole and len(fewer["benches"].rows) == 1
 
 
+@pytest.mark.thorough
 def test_history_and_blame_name_commits(park: Path, plugin: Plugin) -> None:
     answers, commands = plugin("answers"), plugin("commands")
     edit(park / "park.gpkg", "UPDATE benches SET material = 'oak' WHERE id = 1")
@@ -109,6 +113,7 @@ def test_history_and_blame_name_commits(park: Path, plugin: Plugin) -> None:
     assert answers.parse_key_columns(described) == ["id"]
 
 
+@pytest.mark.thorough
 def test_conflicts_name_the_cells_to_choose(park: Path, plugin: Plugin) -> None:
     answers, commands = plugin("answers"), plugin("commands")
     file = park / "park.gpkg"

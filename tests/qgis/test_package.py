@@ -35,6 +35,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_a_module_knows_qt_by_qgis_alone(path: Path) -> None:
     names = imports(path)
@@ -45,6 +46,7 @@ def test_a_module_knows_qt_by_qgis_alone(path: Path) -> None:
         assert relative <= WITHOUT_QGIS
 
 
+@pytest.mark.thorough
 def test_the_library_does_not_know_the_plugin() -> None:
     for path in (ROOT / "havasu_vc").rglob("*.py"):
         text = path.read_text("utf-8")

@@ -73,6 +73,7 @@ def test_wrong_and_missing_bytes(url: str, tmp_path: Path) -> None:
     assert list(store.iter()) == []
 
 
+@pytest.mark.thorough
 def test_a_key_that_is_wrong(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_KEY", "c2VjcmV0" * 8)
     with pytest.raises(HavasuError) as caught:

@@ -47,6 +47,7 @@ def ours(bucket: str, tmp_path: Path) -> Repo:
     return reopened(repo)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kept", ["here", "in the bucket alone"])
 def test_a_table_in_a_bucket_holds_the_rows(
     ours: Repo, bucket: str, endpoint: str, tmp_path: Path, kept: str
@@ -76,6 +77,7 @@ def test_a_table_in_a_bucket_holds_the_rows(
     assert not any((repo.git.data_folder / "staging").iterdir())
 
 
+@pytest.mark.thorough
 def test_a_table_follows_only_when_told(ours: Repo, bucket: str, tmp_path: Path) -> None:
     url = f"s3://{bucket}/wells"
     ours.workspace.check_out_to(url, dataset="points")
@@ -120,6 +122,7 @@ def test_edits_come_back(ours: Repo, bucket: str, tmp_path: Path, lazy: bool) ->
         repo.workspace.commit_from(url)
 
 
+@pytest.mark.thorough
 def test_edits_are_not_passed_over(ours: Repo, bucket: str, tmp_path: Path) -> None:
     url = f"s3://{bucket}/t"
     ours.workspace.check_out_to(url, dataset="points")

@@ -227,6 +227,7 @@ class TestInABucket:
             assert [each for each in sent() if "/data/" in each] == []
         assert all(file.endswith(".parquet") for file in there(endpoint, f"{far_url(far)}/data"))
 
+    @pytest.mark.thorough
     def test_a_look_costs_few_requests(self, far: Tables, endpoint: str) -> None:
         for step in range(3):
             write(far.repo, {**ROWS, 0: (f"step {step}", step)})
@@ -253,6 +254,7 @@ class TestInABucket:
         far.repo.switch("dev")
         assert not there(endpoint, f"{root}/nz") and there(endpoint, f"{root}/points")
 
+    @pytest.mark.thorough
     def test_what_expires_is_removed(self, far: Tables, endpoint: str) -> None:
         far.repo.config.set("havasu.workspace.keep", 2)
         for step in range(4):
@@ -280,6 +282,7 @@ class TestInABucket:
         far.repo.workspace.check_out()
         assert rows(far.read()) == read(far.repo)
 
+    @pytest.mark.thorough
     def test_a_pull_brings_the_tables_along(self, far: Tables, tmp_path: Path) -> None:
         share(far.repo, bare(tmp_path / "server.git"))
         other = clone(tmp_path / "server.git", tmp_path / "other")

@@ -78,6 +78,7 @@ def test_a_clone_is_told_by_the_commits_and_allows_the_place_once(
     assert read(reopened(ours)) == MORE
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_path")
 def test_a_plain_clone_finds_the_data(tmp_path: Path) -> None:
     place = folder_at(tmp_path / "data")
@@ -96,6 +97,7 @@ def test_a_plain_clone_finds_the_data(tmp_path: Path) -> None:
     assert files(server) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [(), ("--bare",), ("--depth", "1"), ("--filter=data",)])
 def test_other_clones(tmp_path: Path, how: tuple[str, ...]) -> None:
     place = folder_at(tmp_path / "data")
@@ -225,6 +227,7 @@ def stranger(tmp_path: Path, text: str) -> Path:
     return repo.path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -321,6 +324,7 @@ def test_what_is_missing_and_where_nothing_was_said(tmp_path: Path) -> None:
     assert done.exit_code and "git config havasu.data.url URL" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_server_of_ssh_without_lfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no data; the error says what would, and that is so."""
     ssh = tmp_path / "ssh"

@@ -88,6 +88,7 @@ FETCHING = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "place", FETCHING, ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}"
 )
@@ -132,6 +133,7 @@ def test_a_clone_that_dies(ours: Repo, tmp_path: Path, place: tuple[str, int]) -
     assert read(clone(tmp_path / "server.git", tmp_path / "whole")) == read(ours)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_drop_that_dies(ours: Repo, call: int) -> None:
     rows = read(ours)
@@ -150,6 +152,7 @@ def test_a_drop_that_dies(ours: Repo, call: int) -> None:
 # A connection that is cut, and both sides at once
 
 
+@pytest.mark.thorough
 def test_many_push_at_once(ours: Repo, tmp_path: Path) -> None:
     """Whoever loses pulls and tries again; in the end all rows are there."""
     server = tmp_path / "server.git"
@@ -180,6 +183,7 @@ def test_a_server_that_keeps_its_own_data_prunes_itself(ours: Repo, tmp_path: Pa
     assert_keeps_its_promise(server)
 
 
+@pytest.mark.thorough
 def test_pruning_waits_for_a_push(ours: Repo, theirs: Repo, tmp_path: Path) -> None:
     """A branch that a push builds on goes meanwhile; its data stays until the refs have moved."""
     server = tmp_path / "server.git"

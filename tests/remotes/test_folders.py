@@ -74,6 +74,7 @@ def test_a_clone_has_the_rows_and_is_clean(ours: Repo, tmp_path: Path) -> None:
     assert (theirs.git.common_directory / "hooks" / "pre-push").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["path", "url", "relative", "without .git", "not bare"])
 def test_whatever_git_calls_a_folder(ours: Repo, tmp_path: Path, form: str) -> None:
     server = tmp_path / "server.git"
@@ -539,6 +540,7 @@ def test_gc_forgets_what_is_complete(ours: Repo, theirs: Repo) -> None:
     assert read(theirs, commit) == rows == ROWS
 
 
+@pytest.mark.thorough
 def test_a_shallow_clone_and_its_history_later(ours: Repo, tmp_path: Path) -> None:
     first = read(ours)
     for number in range(3):

@@ -28,6 +28,7 @@ def test_git_push_carries_data(ours: Repo, tmp_path: Path, on_path: Path) -> Non
     assert_keeps_its_promise(tmp_path / "server.git")
 
 
+@pytest.mark.thorough
 def test_git_push_to_a_url_and_of_a_tag(ours: Repo, tmp_path: Path, on_path: Path) -> None:
     other = bare(tmp_path / "other.git")
     ours.create_tag("v1", message="One")
@@ -120,6 +121,7 @@ def test_an_empty_repository_is_pushed_by_git(tmp_path: Path, on_path: Path) -> 
     assert git_push(repo, str(bare(tmp_path / "server.git")), "empty").returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_clone_of_git_has_the_hook_from_its_first_commit_on(
     ours: Repo, tmp_path: Path, on_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_links_where_tables_go_are_not_followed(ours: Repo, tmp_path: Path, name
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 10, 2**40, 2**62])
 def test_pointers_that_lie_about_sizes(ours: Repo, tmp_path: Path, size: int) -> None:
     (file,) = store(ours).iter()
@@ -68,6 +69,7 @@ def test_pointers_that_lie_about_sizes(ours: Repo, tmp_path: Path, size: int) ->
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -87,6 +89,7 @@ def test_pointers_that_are_none(ours: Repo, tmp_path: Path, name: str, data: byt
     assert "pointer" in caught.value.message
 
 
+@pytest.mark.thorough
 def test_names_like_pointers_elsewhere_are_nobodys_business(ours: Repo, tmp_path: Path) -> None:
     commit(
         ours.path,
@@ -125,6 +128,7 @@ def test_a_repository_that_calls_itself_ours_in_git(ours: Repo, tmp_path: Path) 
 DATASET = "points/.havasu-dataset"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["dataset.json", "columns/1.json"])
 @pytest.mark.parametrize("mode", ["120000", "160000"])
 def test_links_and_submodules_for_documents(
@@ -150,6 +154,7 @@ def test_links_and_submodules_for_documents(
     assert not (tmp_path / "theirs" / DATASET).exists()
 
 
+@pytest.mark.thorough
 def test_attributes_and_settings_in_a_tree_run_nothing(ours: Repo, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     shell = f"touch {ran}"

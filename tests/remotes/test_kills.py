@@ -138,6 +138,7 @@ def test_a_server_that_is_killed(tmp_path: Path) -> None:
     assert list(reopened(theirs).fsck(full=True)) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("side", ["push", "pull"])
 def test_a_disk_that_is_full(tmp_path: Path, side: str) -> None:
     """A limit on the size of files stands for it: the system refuses to write on."""

@@ -85,6 +85,7 @@ def test_data_goes_and_comes(ours: Repo, server: WebServer, tmp_path: Path) -> N
     assert ours.fetch().files == 0
 
 
+@pytest.mark.thorough
 def test_many_files_are_asked_for_in_one_request(
     ours: Repo, server: WebServer, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_users_own_lfs_settings_change_nothing(
     assert set(files(theirs)) == named(server.root / "points.git")
 
 
+@pytest.mark.thorough
 def test_wrong_bytes_here_are_not_sent(ours: Repo, server: WebServer) -> None:
     before = set(files(ours))
     write(ours, {**ROWS, 3: ("three", 3)})
@@ -125,6 +127,7 @@ def test_wrong_bytes_here_are_not_sent(ours: Repo, server: WebServer) -> None:
     assert_keeps_its_promise(server)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "size"])
 def test_what_a_bad_server_gives_is_not_taken(
     ours: Repo, server: WebServer, tmp_path: Path, fault: str
@@ -156,6 +159,7 @@ def test_right_bytes_of_a_size_that_is_told_wrong_are_taken(
     assert list(theirs.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_an_upload_that_is_cut_moves_no_ref_and_goes_on(ours: Repo, server: WebServer) -> None:
     before = run_git("rev-parse", "main", cwd=server.root / "points.git")
     for number in range(4):
@@ -176,6 +180,7 @@ def test_an_upload_that_is_cut_moves_no_ref_and_goes_on(ours: Repo, server: WebS
     assert_keeps_its_promise(server)
 
 
+@pytest.mark.thorough
 def test_what_came_before_the_cut_is_kept(ours: Repo, server: WebServer, tmp_path: Path) -> None:
     for number in range(4):
         write(ours, {**read(ours), 10 + number: ("more", number)})
@@ -209,6 +214,7 @@ def test_redirects_to_another_host_take_no_password_along(
         assert all("Authorization" not in headers for headers in other.headers)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("user", ["me:secret", "secret:", "secret:x-oauth-basic", "ghp_secret9:"])
 def test_a_password_is_neither_shown_nor_stored(
     ours: Repo, server: WebServer, tmp_path: Path, user: str
@@ -242,6 +248,7 @@ def test_without_git_lfs(ours: Repo, server: WebServer, monkeypatch: pytest.Monk
         ours.push()
 
 
+@pytest.mark.thorough
 def test_a_host_that_says_nothing_is_given_up(ours: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "SILENT_SECONDS", "1")
     with socket.create_server(("127.0.0.1", 0)) as deaf:
@@ -252,6 +259,7 @@ def test_a_host_that_says_nothing_is_given_up(ours: Repo, monkeypatch: pytest.Mo
     assert "\n" not in caught.value.message and "too slow" in caught.value.message
 
 
+@pytest.mark.thorough
 def test_dropped_files_come_back(ours: Repo, server: WebServer) -> None:
     write(ours, {**ROWS, 3: ("three", 3)})
     ours.push()
@@ -291,6 +299,7 @@ def test_a_server_of_others(server: WebServer, tmp_path: Path) -> None:
     assert there(server) == set()
 
 
+@pytest.mark.thorough
 def test_a_part_is_pushed_beside_what_others_did(
     ours: Repo, server: WebServer, tmp_path: Path
 ) -> None:
@@ -306,6 +315,7 @@ def test_a_part_is_pushed_beside_what_others_did(
     assert reopened(theirs).push_data().files == 0
 
 
+@pytest.mark.thorough
 def test_a_part_is_pushed_elsewhere(ours: Repo, server: WebServer, tmp_path: Path) -> None:
     """What is not here comes from where it is first."""
     theirs = clone(server.url("points.git"), tmp_path / "theirs", on_demand=True)
@@ -315,6 +325,7 @@ def test_a_part_is_pushed_elsewhere(ours: Repo, server: WebServer, tmp_path: Pat
     assert set(files(tmp_path / "other.git")) == named(tmp_path / "other.git") == there(server)
 
 
+@pytest.mark.thorough
 def test_a_push_counts_what_it_sends(ours: Repo, server: WebServer) -> None:
     """Also where the server has some of it, as after a push that was cut off."""
     assert ours.push_data().files == 0

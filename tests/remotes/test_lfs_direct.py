@@ -49,6 +49,7 @@ def direct(server: WebServer) -> DirectDownloads:
     return DirectDownloads(server.url("x.git/info/lfs"))
 
 
+@pytest.mark.thorough
 def test_files_come_a_hundred_at_a_time(server: WebServer, store: DataFileStore) -> None:
     files = given(server, 250)
     moved: list[int] = []
@@ -84,6 +85,7 @@ def test_the_client_asks_for_a_hundred_at_a_time(server: WebServer, tmp_path: Pa
     assert len([line for line in server.requests if line.startswith("PUT")]) == 20
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", SLOW)
 def test_a_slow_server_is_given_up(
     server: WebServer, store: DataFileStore, monkeypatch: pytest.MonkeyPatch, fault: str

@@ -40,6 +40,7 @@ def whole(ours: Repo) -> Repo:
     return reopened(ours)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", HOW, ids=["git", "ours"])
 @pytest.mark.parametrize("place", ["name", "path"])
 def test_a_mirror_has_the_data_of_every_ref(
@@ -80,6 +81,7 @@ def test_a_mirror_without_its_data_is_refused(
     assert refs(mirror) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", HOW, ids=["git", "ours"])
 def test_a_mirror_of_gits_is_passed_on(whole: Repo, tmp_path: Path, how: tuple[str, ...]) -> None:
     """`git clone --mirror` brings no data; `data fetch` does, and puts the hook in place."""

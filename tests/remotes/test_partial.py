@@ -73,6 +73,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_what_a_command_reads_comes_together(large: Path, tmp_path: Path, asked: list[int]) -> None:
     theirs = clone(large / "server.git", tmp_path / "part", on_demand=True)
 
@@ -241,6 +242,7 @@ def test_tables_of_a_place_bring_what_they_lack(tmp_path: Path, asked: list[int]
 # Dropping, verifying, telling
 
 
+@pytest.mark.thorough
 def test_dropping_and_coming_back(ours: Repo, tmp_path: Path) -> None:
     old, first = read(ours), run_git("rev-parse", "HEAD", cwd=ours.path)
     write(ours, ROWS)

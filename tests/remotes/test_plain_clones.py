@@ -78,6 +78,7 @@ def test_a_merge_of_git_in_a_plain_clone_loses_nothing(
     assert read(reopened(ours)) == {**OURS, **merged}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "command",
     [

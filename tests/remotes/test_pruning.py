@@ -96,6 +96,7 @@ def test_pruning_marks_and_waits(ours: Repo, place: Place, server: Path) -> None
     assert "refs/havasu" not in str(list(ours.git.handle.references))
 
 
+@pytest.mark.few(1)
 def test_pruning_spares_what_is_only_on_the_remote(
     ours: Repo, theirs: Repo, place: Place, server: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_every_remote_that_keeps_its_data_there_counts(
         place.assert_has_all_of(each)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("marked", [False, True])
 def test_a_push_that_began_before_the_mark(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate, marked: bool
@@ -150,6 +152,7 @@ def test_a_push_that_began_before_the_mark(
     assert read(ours, "origin/main") == read(theirs)
 
 
+@pytest.mark.few(1)
 def test_a_push_between_mark_and_sweep_waits(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -221,6 +224,7 @@ def test_a_branch_that_a_push_builds_on_goes_meanwhile(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_a_push_that_relies_on_what_pruning_does_not_know(
     ours: Repo, theirs: Repo, place: Place, server: Path
 ) -> None:
@@ -236,6 +240,7 @@ def test_a_push_that_relies_on_what_pruning_does_not_know(
     assert place.names() == named(server)
 
 
+@pytest.mark.few(1)
 def test_two_prunings_at_once(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -258,6 +263,7 @@ def test_two_prunings_at_once(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_listing_during_a_pruning_from_the_same_clone(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -307,6 +313,7 @@ def test_a_pruning_that_is_killed(
     assert place.notes("prunings") == [] == place.notes("pushes")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_pruning_that_dies_while_it_deletes(
     ours: Repo, place: Place, server: Path, call: int
@@ -327,6 +334,7 @@ def test_a_pruning_that_dies_while_it_deletes(
     assert place.names() == named(server)
 
 
+@pytest.mark.few(1)
 def test_clocks_of_people_decide_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever thinks that it is tomorrow waits for a pruning of today all the same."""
     remote = ObjectStoreRemote(place.url)
@@ -344,6 +352,7 @@ def test_clocks_of_people_decide_nothing(place: Place, monkeypatch: pytest.Monke
             monkeypatch.undo()
 
 
+@pytest.mark.few(1)
 def test_a_claim_is_read_until_it_is_a_week_old(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,6 +384,7 @@ def refusing(server: Path) -> None:
     (server / "hooks" / "pre-receive").chmod(0o755)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["refused", "late", "cut"])
 def test_what_is_left_of_a_push_that_failed(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate, how: str
@@ -409,6 +419,7 @@ def test_what_is_left_of_a_push_that_failed(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_what_git_pushes_by_itself_is_claimed_for_long(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -422,6 +433,7 @@ def test_what_git_pushes_by_itself_is_claimed_for_long(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_texts_may_be_pushed_without_access_to_the_data(
     ours: Repo, place: Place, server: Path
 ) -> None:
@@ -439,6 +451,7 @@ def test_texts_may_be_pushed_without_access_to_the_data(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_what_a_push_claimed_is_spared(
     ours: Repo, theirs: Repo, place: Place, server: Path
 ) -> None:

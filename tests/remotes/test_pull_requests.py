@@ -97,6 +97,7 @@ def people(server: WebServer, host: Path, tmp_path: Path) -> tuple[Path, Path, R
     return ana, ben, rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("button", BUTTONS)
 def test_two_pull_requests_on_one_table_merge_twice(
     button: str, people: tuple[Path, Path, Rows], host: Path, server: WebServer, tmp_path: Path

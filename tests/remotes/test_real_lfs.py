@@ -40,6 +40,7 @@ def links(path: Path) -> list[Path]:
     return [each for each in path.glob("**/lfs/objects/*/*/*") if each.is_symlink()]
 
 
+@pytest.mark.thorough
 def test_the_client_knows_what_commits_and_clones_bring(ours: Repo, tmp_path: Path) -> None:
     write(ours, OURS)
     assert_knows_all(ours.path)
@@ -159,6 +160,7 @@ def test_a_spoilt_file_is_found_by_the_client_and_not_taken_away(ours: Repo) -> 
     assert name in files(ours)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["other", "absolute", "havasu"])
 def test_a_store_of_the_client_elsewhere(ours: Repo, tmp_path: Path, where: str) -> None:
     setting = str(tmp_path / "elsewhere") if where == "absolute" else where

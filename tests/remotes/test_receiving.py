@@ -69,6 +69,7 @@ def test_a_broken_dataset_is_refused(place: Path, server: Path, way: str) -> Non
     assert refs(server) == before
 
 
+@pytest.mark.thorough
 def test_a_repair_is_taken_in(place: Path, server: Path) -> None:
     BREAKS["our side's text"](place)
     succeed(invoke(["-C", place, "repair"]))
@@ -78,6 +79,7 @@ def test_a_repair_is_taken_in(place: Path, server: Path) -> None:
     assert run_git("rev-parse", "main", cwd=server) == run_git("rev-parse", "HEAD", cwd=place)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["main", "a tag", "main again"])
 def test_commits_without_their_data_are_refused(place: Path, server: Path, what: str) -> None:
     write(Repo.open(place), {**FIRST, 9: ("nine", 9)}, dataset="good")
@@ -109,6 +111,7 @@ def test_what_is_sound_comes_and_goes(place: Path, server: Path, tmp_path: Path)
     assert read(Repo.open(tmp_path / "clone"), dataset="good") == FIRST
 
 
+@pytest.mark.thorough
 def test_data_elsewhere(place: Path, server: Path, tmp_path: Path) -> None:
     bucket = tmp_path / "bucket"
     bucket.mkdir()
@@ -123,6 +126,7 @@ def test_data_elsewhere(place: Path, server: Path, tmp_path: Path) -> None:
     assert refs(server) != before
 
 
+@pytest.mark.thorough
 def test_data_where_commits_say(place: Path, server: Path, tmp_path: Path) -> None:
     bucket = tmp_path / "bucket"
     bucket.mkdir()
@@ -145,6 +149,7 @@ def test_data_where_commits_say(place: Path, server: Path, tmp_path: Path) -> No
     assert refs(server) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("whole", [True, False])
 def test_data_that_git_lfs_put_there(place: Path, server: Path, whole: bool) -> None:
     write(Repo.open(place), {**FIRST, 9: ("nine", 9)}, dataset="good")
@@ -162,6 +167,7 @@ def test_data_that_git_lfs_put_there(place: Path, server: Path, whole: bool) -> 
         assert "--no-data" in done.stderr and "Git LFS" in done.stderr
 
 
+@pytest.mark.thorough
 def test_what_is_no_hook_is_told_so(place: Path) -> None:
     done = invoke(["-C", place, "hook", "pre-receive"], stdin="nonsense\n")
 

@@ -16,6 +16,7 @@ from tests.remotes.sharing import assert_keeps_its_promise, clone, files, reopen
 from tests.repo.points import read
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", ["missing", "bytes", "short"])
 def test_it_is_said_where_data_is_wrong_and_how_it_is_mended(
     ours: Repo, tmp_path: Path, wrong: str

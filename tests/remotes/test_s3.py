@@ -76,6 +76,7 @@ def put(bucket: tuple[S3FileSystem, str], file: str, data: bytes) -> None:
         stream.write(data)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("wrong", [b"", b"\0" * 8, b"12345678", b"123456789"])
 def test_wrong_bytes_are_not_taken(
     bucket: tuple[S3FileSystem, str], tmp_path: Path, wrong: bytes
@@ -98,6 +99,7 @@ def test_a_missing_file(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> Non
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [3, 300])
 def test_what_is_lacking(bucket: tuple[S3FileSystem, str], count: int) -> None:
     wanted = [WantedFile(f"{number:064x}", 3) for number in range(count)]
@@ -107,6 +109,7 @@ def test_what_is_lacking(bucket: tuple[S3FileSystem, str], count: int) -> None:
     assert ObjectStoreRemote(f"s3://{bucket[1]}/data").lacking(wanted) == wanted[1:]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_files_are_looked_for_in_a_few_requests(
     bucket: tuple[S3FileSystem, str], endpoint: str
 ) -> None:
@@ -121,6 +124,7 @@ def test_ten_thousand_files_are_looked_for_in_a_few_requests(
     assert len(asked_of(endpoint)) <= 10_000 // 1000 + 2
 
 
+@pytest.mark.thorough
 def test_a_file_is_sent_in_one_request(
     bucket: tuple[S3FileSystem, str], endpoint: str, tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_a_file_is_sent_in_one_request(
     assert len(requests) <= 30 + 6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("what", ["lacking", "upload", "sending"])
 def test_a_bucket_that_is_not_there(
     bucket: tuple[S3FileSystem, str], tmp_path: Path, what: str
@@ -160,6 +165,7 @@ def test_a_bucket_that_is_not_there(
     assert "\n" not in caught.value.message and "make the bucket" in caught.value.hints[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("what", ["lacking", "download"])
 def test_a_store_that_says_nothing_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -179,6 +185,7 @@ def test_a_store_that_says_nothing_is_given_up(
     assert "\n" not in caught.value.message and "network" in caught.value.hints[0]
 
 
+@pytest.mark.thorough
 def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> None:
     url = f"s3://{bucket[1]}/data"
     ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
@@ -193,6 +200,7 @@ def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> N
     assert there(bucket) == kept
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["profile", "service", "default"])
 def test_a_profile_says_where_the_server_is(
     bucket: tuple[S3FileSystem, str],

@@ -193,6 +193,7 @@ def test_wrong_bytes_pass_in_neither_direction(host: str, tmp_path: Path) -> Non
     assert done.exit_code and "data push" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "why", ["no key", "no folder", "no host", "no program"], ids=lambda word: word.replace(" ", "-")
 )
@@ -311,6 +312,7 @@ def test_what_a_server_says_cannot_control_a_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_not_there(host: str, tmp_path: Path) -> None:
     place = remote(f"sftp://{host}{tmp_path}/data")
 

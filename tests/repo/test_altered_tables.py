@@ -86,6 +86,7 @@ def assert_as_now(repo: CheckedRepo, altered: Altered) -> None:
     assert schema.by_name["added"].doc == "of late"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_a_table_has_the_columns_of_now(repo: CheckedRepo, altered: Altered, link: bool) -> None:
     altered.alter()
@@ -95,6 +96,7 @@ def test_a_table_has_the_columns_of_now(repo: CheckedRepo, altered: Altered, lin
     assert_as_now(repo, altered)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_columns_alone_are_a_release(repo: CheckedRepo, altered: Altered, link: bool) -> None:
     repo.import_(altered.place, "t", options=BY_ID, link=link)
@@ -107,6 +109,7 @@ def test_columns_alone_are_a_release(repo: CheckedRepo, altered: Altered, link: 
     assert repo.import_(altered.place, "t", options=BY_ID, link=link, replace=True).commit is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_columns_alone_are_a_version(repo: CheckedRepo, altered: Altered, link: bool) -> None:
     before = altered.rows()

@@ -192,6 +192,7 @@ class TestFollowing:
         add(repo, tmp_path, {1: ("road", 1)}, "nz/roads")
         assert table_at(repo).version == version
 
+    @pytest.mark.thorough
     def test_switching_back_and_forth_reuses_snapshots(self, tmp_path: Path) -> None:
         repo = make(tmp_path / "repo", MANY)
         repo.switch("dev", create=True)
@@ -220,6 +221,7 @@ class TestFollowing:
         # One data file and one delete file each; those of earlier steps stay as they are.
         assert sizes == [2, 2, 2]
 
+    @pytest.mark.thorough
     def test_old_snapshots_expire_and_their_files_with_them(self, tmp_path: Path) -> None:
         repo = make(tmp_path / "repo", ROWS)
         repo.config.set("havasu.workspace.keep", 3)
@@ -238,6 +240,7 @@ class TestFollowing:
         assert_shows_head(repo)
         assert list(repo.fsck(full=True)) == []
 
+    @pytest.mark.thorough
     def test_many_checkouts_leave_few_manifests(self, tmp_path: Path) -> None:
         repo = make(tmp_path / "repo", MANY)
         repo.workspace.check_out()
@@ -546,6 +549,7 @@ class TestPlaces:
             repo.table("points").to_arrow().to_pylist(), key=repr
         )
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize(
         ("spec", "fields"),
         [
@@ -584,6 +588,7 @@ class TestPlaces:
         repo.workspace.check_out_to(place, dataset="points", clustered=True)
         assert rows_of(read_table(place)) == rows_of(table)
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize(
         "spec", ["", "geom", "nothing", "bucket(0, id)", "bucket(id)", "days(id)", "id, id", "a b("]
     )

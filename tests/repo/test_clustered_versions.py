@@ -163,6 +163,7 @@ def test_a_compaction_is_no_edit(repo: Repo) -> None:
     assert_shows_head(repo)
 
 
+@pytest.mark.thorough
 def test_branches_merges_and_resets_are_followed(repo: Repo) -> None:
     sorted_once = state_of(repo).files.keys()
     repo.switch("dev", create=True)
@@ -289,6 +290,7 @@ def test_a_column_that_rows_were_dealt_out_by_goes(tmp_path: Path) -> None:
     assert len(ids_in_files(repo)) == 2
 
 
+@pytest.mark.thorough
 def test_tables_that_nothing_sorts(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     flat = points(40).drop_columns(["geom"])
@@ -338,6 +340,7 @@ def test_kart_datasets(tmp_path: Path) -> None:
     assert len(ids_in_files(repo)) == 2
 
 
+@pytest.mark.thorough
 def test_branches_of_git_stand_beside(repo: Repo) -> None:
     repo.create_branch("survey")
     repo.write("points", pa.table({"id": [5], "name": ["five"]}))
@@ -361,6 +364,7 @@ def kept(repo: Repo) -> set[str]:
     return {path.name for path in (repo.git.data_folder / "clustered").iterdir()}
 
 
+@pytest.mark.thorough
 def test_gc_keeps_what_is_in_use(repo: Repo) -> None:
     first = kept(repo)
     repo.write("points", pa.table({"id": [5], "name": ["five"]}))

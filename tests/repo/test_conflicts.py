@@ -347,6 +347,7 @@ def test_two_datasets_are_resolved_apart(tmp_path: Path) -> None:
     assert read(repo) == {1: ("one", 1)}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("choice", "count"), [("ours", 2), ("theirs", 4), ("base", 1)])
 def test_rows_without_a_key_are_counted(tmp_path: Path, choice: str, count: int) -> None:
     repo = empty_repo(tmp_path / "repo")

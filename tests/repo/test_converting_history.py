@@ -37,6 +37,7 @@ def line(repo: Repo) -> list[str]:
     return repo.git.git("rev-list", "--reverse", "HEAD^2", "^HEAD^1").text.split()
 
 
+@pytest.mark.thorough
 def test_every_version_is_there_again(repo: Repo) -> None:
     kind = repo.dataset("points").kind
     before = repo.head().commit
@@ -87,6 +88,7 @@ def test_a_dataset_of_the_kind_stays(repo: Repo) -> None:
         repo.convert("points", repo.dataset("points").kind, history=True)
 
 
+@pytest.mark.thorough
 def test_merges_stay_merges_and_names_get_namesakes(repo: Repo) -> None:
     kind = repo.dataset("points").kind
     other = OTHER[kind]

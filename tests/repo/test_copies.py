@@ -242,6 +242,7 @@ def exact(filled: CheckedRepo, tmp_path: Path) -> Path:
 OWN = shapely.set_srid(shapely.Point(1, 2), 3857)
 
 
+@pytest.mark.thorough
 def test_exact_cells_follow_columns_that_are_renamed(filled: CheckedRepo, exact: Path) -> None:
     before = rows(filled, "exact")
     for statement in (
@@ -292,6 +293,7 @@ def test_a_copy_without_its_layers_is_refused(filled: CheckedRepo, copy: Path) -
         filled.repo.commit_from(copy)
 
 
+@pytest.mark.thorough
 def test_a_column_that_outgrew_its_type_goes_out_as_it_is_stored(
     filled: CheckedRepo, tmp_path: Path
 ) -> None:

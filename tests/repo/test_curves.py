@@ -71,6 +71,7 @@ def curved(request: pytest.FixtureRequest, repo: CheckedRepo, tmp_path: Path) ->
     return name
 
 
+@pytest.mark.few(2)
 def test_validate_says_what_it_cannot_check(repo: CheckedRepo, curved: str, tmp_path: Path) -> None:
     validation = Validation(repo.repo.opened)
     for target in ("shapes", str(tmp_path / "in.parquet")):

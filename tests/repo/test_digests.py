@@ -205,6 +205,7 @@ def test_columns_that_come_and_go(repo: Repo) -> None:
     assert_by_hand(repo)
 
 
+@pytest.mark.thorough
 def test_files_that_are_folded_and_laid_out_anew(tmp_path: Path) -> None:
     repo = made(tmp_path, count=200)
     for number in range(12):

@@ -83,6 +83,7 @@ def assert_sound(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
 SIDES = {"dropped here": (drop, edit, "theirs"), "dropped there": (edit, drop, "ours")}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["ours", "theirs"])
 @pytest.mark.parametrize("case", SIDES)
 def test_the_column_is_in_conflict_and_resolved(
@@ -169,6 +170,7 @@ def test_a_new_row_without_a_value_is_no_conflict(tmp_path: Path) -> None:
     assert rows(repo)[9] == {"name": "new"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["ours", "theirs", "base"])
 def test_rows_in_conflict_get_the_column_back(
     tmp_path: Path, answer: str, capsys: pytest.CaptureFixture[str]
@@ -200,6 +202,7 @@ def test_rows_in_conflict_get_the_column_back(
     assert_sound(repo, capsys)
 
 
+@pytest.mark.thorough
 def test_a_large_table_gets_the_column_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +240,7 @@ def test_a_large_table_gets_the_column_back(
 PARTS = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["ours", "theirs"])
 @pytest.mark.parametrize("case", ["dropped here", "dropped there"])
 def test_a_part_of_a_struct(

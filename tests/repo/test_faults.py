@@ -127,6 +127,7 @@ def test_a_process_that_dies_anywhere_loses_nothing(
     assert leftovers(mended) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 8))])
 def test_a_process_that_is_killed_at_any_time_loses_nothing(tmp_path: Path, seed: int) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
@@ -202,6 +203,7 @@ def test_imports_of_several_processes_all_succeed(tmp_path: Path) -> None:
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_edits_of_one_dataset_by_several_processes_are_all_kept(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(10)), options=BY_ID)

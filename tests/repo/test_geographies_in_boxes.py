@@ -109,6 +109,7 @@ def test_straight_edges_stay_in_the_box_of_their_vertices(
         assert [row["id"] for row in rows(repo, f"d{number}")] == wanted
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", list(SHAPES)[:7])
 def test_a_clone_of_a_box_has_what_reaches_into_it(tmp_path: Path, number: int) -> None:
     header, table = geographies()

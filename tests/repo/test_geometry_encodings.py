@@ -43,6 +43,7 @@ def sound(repo: CheckedRepo) -> bool:
     return not list(repo.repo.fsck())
 
 
+@pytest.mark.few(1)
 @pytest.mark.rule("HAV-86")
 @pytest.mark.parametrize(
     ("column", "encoding"), [("wkb", "wkb"), ("wkb", "ewkb"), ("ewkb", "ewkb"), ("wkt", "wkt")]
@@ -90,6 +91,7 @@ def test_rows_can_be_edited_afterwards(plain: CheckedRepo, tmp_path: Path) -> No
     assert sound(plain)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("wanted", "error"),
     [

@@ -121,6 +121,7 @@ def test_a_renamed_dataset(repo: Repo, programs: Path) -> None:
     assert "+++ other:feature:4" in apart
 
 
+@pytest.mark.thorough
 def test_in_another_work_tree(repo: Repo, tmp_path: Path, programs: Path) -> None:
     git(repo, "worktree", "add", "-q", str(tmp_path / "tree"), "HEAD^")
     done = subprocess.run(
@@ -135,6 +136,7 @@ def test_in_another_work_tree(repo: Repo, tmp_path: Path, programs: Path) -> Non
     assert done.stdout.startswith(ROWS)
 
 
+@pytest.mark.thorough
 def test_while_a_merge_of_git_waits(repo: Repo, programs: Path) -> None:
     git(repo, "switch", "-q", "-c", "side", "HEAD^")
     points.write(Repo.open(repo.path), START | {2: ("deux", 2)})
@@ -146,6 +148,7 @@ def test_while_a_merge_of_git_waits(repo: Repo, programs: Path) -> None:
     assert "+++ points:feature:2" in git(repo, "diff", "HEAD", "main", programs=programs)
 
 
+@pytest.mark.thorough
 def test_a_partial_clone_of_git(repo: Repo, tmp_path: Path, programs: Path) -> None:
     git(repo, "config", "uploadpack.allowFilter", "true")
     address = repo.path.as_uri()
@@ -172,6 +175,7 @@ def test_columns(repo: Repo, programs: Path) -> None:
     assert "--- points:feature" not in text and "+++ points:feature" not in text
 
 
+@pytest.mark.thorough
 def test_a_fold_shows_the_rows_that_changed_with_it(
     repo: Repo, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +205,7 @@ def test_without_the_program_it_says_so_in_one_line(repo: Repo, tmp_path: Path) 
     assert text.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_data_that_is_not_here_is_told_in_one_line(repo: Repo, programs: Path) -> None:
     for path in (repo.git.data_folder / "objects").rglob("*"):
         if path.is_file():
@@ -245,6 +250,7 @@ def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
     assert again.get("diff.havasu.textconv") == TEXT_CONVERSION
 
 
+@pytest.mark.thorough
 def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
     from havasu_vc.sharing.cloning import CloneRequest
 
@@ -253,6 +259,7 @@ def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
     assert ROWS in git(clone, "diff", "HEAD^", "HEAD", programs=programs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -11,6 +11,7 @@ from tests.repo.tables import BY_ID, NO_KEY, points, rows, write, write_layers
 from tests.support.sound import CheckedRepo, frozen, refuses
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])
 @pytest.mark.parametrize("options", [BY_ID, NO_KEY], ids=["key", "no key"])
 def test_all_rows_come_in_every_order(
@@ -63,6 +64,7 @@ def test_a_dry_run_counts_and_changes_nothing(filled: CheckedRepo, tmp_path: Pat
     assert again.datasets["other"].inserts == 90
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])
 def test_a_release_commits_what_differs(repo: CheckedRepo, tmp_path: Path, order: str) -> None:
     old = points(500)

@@ -52,6 +52,7 @@ def changes(repo: Any, revisions: str) -> tuple[int, int, int]:
     return counts.inserts, counts.updates, counts.deletes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_columns_are_followed_by_id(repo: CheckedRepo, maker: TableMaker, link: bool) -> None:
     """A column is renamed, its name given to another, one widened, one dropped."""
@@ -92,6 +93,7 @@ def test_partitions_come_and_go(repo: CheckedRepo, tmp_path: Path) -> None:
     assert [ids(repo, f"HEAD~{n}") for n in (3, 2, 1, 0)] == [[1, 2], [1, 2, 3], [1, 2], [2]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_deletes_of_all_kinds(repo: CheckedRepo, tmp_path: Path, link: bool) -> None:
     maker = TableMaker(tmp_path / "roads", SCHEMA)
@@ -136,6 +138,7 @@ def test_snapshots_that_expired_are_no_commits(repo: CheckedRepo, maker: TableMa
     assert len(repo.log()) == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_branches_and_tags_become_gits(repo: CheckedRepo, maker: TableMaker, link: bool) -> None:
     first = maker.table.metadata.current_snapshot_id

@@ -102,6 +102,7 @@ def test_rasters_of_every_flavour(
     assert not list(repo.fsck(full=True))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("link", [False, True])
 def test_rasters_that_say_nothing_of_their_parts(
     repo: CheckedRepo, tmp_path: Path, link: bool

@@ -337,6 +337,7 @@ def half_done(repo: Repo) -> None:
     (folder / "MERGE_BRANCH").write_text("side\n")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -100,6 +100,7 @@ def test_a_workspace_needs_a_place(tmp_path: Path) -> None:
     assert rows_of(table) == sorted(rows(repo, "points"), key=repr)
 
 
+@pytest.mark.thorough
 def test_few_changes_are_an_edit_of_the_table(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     first = set(shown(repo).entries)
     repo.write("points", pa.table({"id": [3, 4000], "name": ["drei", "neu"]}))
@@ -118,6 +119,7 @@ def test_few_changes_are_an_edit_of_the_table(repo: Repo, monkeypatch: pytest.Mo
     assert again.properties.table_uuid == second.properties.table_uuid
 
 
+@pytest.mark.thorough
 def test_tables_follow_columns_and_documents(repo: Repo) -> None:
     columns = repo.get_meta("points", ["schema.json"])["schema.json"]
     columns[1]["name"] = "renamed"
@@ -131,6 +133,7 @@ def test_tables_follow_columns_and_documents(repo: Repo) -> None:
     assert_shows_head(repo)
 
 
+@pytest.mark.thorough
 def test_edits_become_features(repo: Repo, tmp_path: Path) -> None:
     other = Path(shutil.copytree(repo.git.git_directory.parent, tmp_path / "other"))
     by_hand.delete(place(repo), [5, 7, 8])
@@ -154,6 +157,7 @@ def test_edits_become_features(repo: Repo, tmp_path: Path) -> None:
     assert tree(second) == tree(repo)
 
 
+@pytest.mark.thorough
 def test_edits_of_an_older_commit_come_onto_head(repo: Repo) -> None:
     by_hand.delete(place(repo), [5])
     repo.write("points", pa.table({"id": [3], "name": ["drei"]}))
@@ -179,6 +183,7 @@ def test_keys_stay_unique(repo: Repo) -> None:
         repo.workspace.commit()
 
 
+@pytest.mark.thorough
 def test_edits_are_set_aside_and_come_back(repo: Repo) -> None:
     by_hand.delete(place(repo), [5])
     by_hand.insert(place(repo), new(9000))
@@ -192,6 +197,7 @@ def test_edits_are_set_aside_and_come_back(repo: Repo) -> None:
     assert {r["id"] for r in rows(repo, "points")} == {r["id"] for r in expected}
 
 
+@pytest.mark.thorough
 def test_gc_keeps_what_is_checked_out(repo: Repo) -> None:
     repo.write("points", pa.table({"id": [3], "name": ["drei"]}))
     repo.switch("HEAD^")
@@ -208,6 +214,7 @@ def test_gc_keeps_what_is_checked_out(repo: Repo) -> None:
     assert_shows_head(repo)
 
 
+@pytest.mark.thorough
 def test_a_damaged_table_of_the_cache_is_made_anew(repo: Repo, tmp_path: Path) -> None:
     (file,) = documents(repo)
     good = file.read_bytes()
@@ -231,6 +238,7 @@ def test_objects_are_kept_whole() -> None:
             parse_objects(bad, "it")
 
 
+@pytest.mark.thorough
 def test_rows_that_are_missing_leave_nothing_behind(repo: Repo, tmp_path: Path) -> None:
     first = repo.git.git("ls-tree", "-r", "HEAD", "points/.table-dataset/feature/").text.split()[2]
     clone = tmp_path / "clone"
@@ -276,6 +284,7 @@ def test_a_table_is_told_as_the_dataset_that_it_is_of(repo: Repo) -> None:
         assert [batch.counts for batch in diff.changes] == [ChangeCounts(0, 0, 1)]
 
 
+@pytest.mark.thorough
 def test_edits_of_a_table_of_v2_are_its_features(karts: Callable[..., Path]) -> None:
     repo = Repo.open(karts("one", "v2/points"), settings=LOCAL)
     repo.workspace.check_out()

@@ -180,6 +180,7 @@ def test_a_table_that_was_rolled_back(repo: CheckedRepo, maker: TableMaker) -> N
     assert not list(repo.fsck(full=True))
 
 
+@pytest.mark.thorough
 def test_each_snapshot_becomes_a_commit(repo: CheckedRepo, maker: TableMaker) -> None:
     maker.commit(maker.equal([{"id": 3}], (1,)))
     wider = Schema((ID, GEOM, replace(NAME, name="title"), Field(9, "lanes", Primitive.INT)), (1,))
@@ -216,6 +217,7 @@ def _arrow(*fields: Field) -> pa.Schema:
     return arrow_schema(Schema(fields))
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_gone_or_changed(repo: CheckedRepo, maker: TableMaker) -> None:
     link(repo, maker)
     file = Path(_files(maker)[0].path)
@@ -255,6 +257,7 @@ def test_bytes_that_changed_behind_an_old_time_are_found(
     assert any("hash" in each.message for each in repo.fsck(full=True))
 
 
+@pytest.mark.thorough
 def test_a_colleague_who_may_not_or_cannot_read_the_files(
     repo: CheckedRepo, maker: TableMaker, tmp_path: Path
 ) -> None:
@@ -313,6 +316,7 @@ def test_a_checkout_of_linked_files(repo: CheckedRepo, maker: TableMaker) -> Non
     assert sum(pq.read_metadata(path).num_rows for path in tables.iterdir()) == 60
 
 
+@pytest.mark.thorough
 def test_optimize_takes_linked_files_in(repo: CheckedRepo, maker: TableMaker) -> None:
     link(repo, maker)
 
@@ -391,6 +395,7 @@ LINKED = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", LINKED)
 @pytest.mark.parametrize("changed", [False, True], ids=["the same files", "other files"])
 def test_a_broken_dataset_is_replaced(

@@ -122,6 +122,7 @@ def test_rows_merge_as_cells_of_a_dict_do(base: Rows, ours: Rows, theirs: Rows) 
         assert_clean(repo)
 
 
+@pytest.mark.thorough
 @examples(4)
 @given(base=tables, ours=tables, theirs=tables, policy=st.sampled_from(Side))
 def test_a_policy_decides_and_both_directions_agree(
@@ -276,6 +277,7 @@ def test_a_dropped_column_stays_dropped(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 def test_schemas_in_conflict_wait(repo: Repo, side: str) -> None:
     def rename(name: str) -> Callable[[list[dict[str, object]]], None]:
@@ -356,6 +358,7 @@ def test_datasets_come_and_go_with_a_side(repo: Repo, tmp_path: Path) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 @pytest.mark.parametrize("remover", ["ours", "theirs"])
 def test_a_removed_dataset_that_was_edited_waits(repo: Repo, side: str, remover: str) -> None:
@@ -640,6 +643,7 @@ def cross(repo: Repo) -> None:
     assert len(run_git("merge-base", "--all", "main", "dev", cwd=repo.path).split()) == 2
 
 
+@pytest.mark.thorough
 def test_branches_merged_crosswise_merge(repo: Repo) -> None:
     commit_file(repo, "notes.txt", "one\ntwo\nthree\nfour\nfive\n")
     fork(
@@ -670,6 +674,7 @@ def test_branches_merged_crosswise_merge(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_what_both_settled_differently_is_in_conflict_again(repo: Repo) -> None:
     fork(
         repo,
@@ -693,6 +698,7 @@ def test_what_both_settled_differently_is_in_conflict_again(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 @examples(4)
 @given(base=tables, ours=tables, theirs=tables, later=tables)
 def test_a_crossing_without_conflicts_changes_no_merge(

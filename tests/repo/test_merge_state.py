@@ -131,6 +131,7 @@ def test_only_the_squash_has_one_parent(tmp_path: Path) -> None:
     assert repo.commit_info().parents == (head,)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["README.md", "new.md"], ids=["edited", "untracked"])
 def test_edits_that_a_merge_would_bury_are_not(tmp_path: Path, name: str) -> None:
     repo = make(tmp_path / "repo", BASE)

@@ -101,6 +101,7 @@ def test_the_key_is_renamed(filled: CheckedRepo) -> None:
     assert sum(len(batch) for batch in diff.changes) == 2
 
 
+@pytest.mark.thorough
 def test_another_key_is_chosen(filled: CheckedRepo) -> None:
     columns = columns_of(filled)
     columns[0].pop("primaryKeyIndex")

@@ -152,6 +152,7 @@ def test_hostile_values_are_text(city: Repo) -> None:
     assert HOSTILE[0] in text_of(city.review("HEAD~2..HEAD"))
 
 
+@pytest.mark.thorough
 def test_what_is_shown_is_bounded_whatever_the_table(tmp_path: Path) -> None:
     repo = Repo.init(tmp_path / "wide", settings=LOCAL)
     count = 5000

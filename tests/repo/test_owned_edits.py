@@ -59,7 +59,7 @@ def release_of(random_: random.Random, now: pa.Table, share: float) -> pa.Table:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_releases_are_what_a_model_says(tmp_path: Path, cutting: str, seed: int) -> None:
     random_ = random.Random(seed)
     now = points(300)
@@ -90,6 +90,7 @@ def test_releases_are_what_a_model_says(tmp_path: Path, cutting: str, seed: int)
     assert digests[0] == digests[1]
 
 
+@pytest.mark.few(1)
 def test_a_file_that_is_mostly_replaced_is_written_again(
     tmp_path: Path, cutting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_file_that_is_mostly_replaced_is_written_again(
     assert held(repo) == model(half)
 
 
+@pytest.mark.few(1)
 def test_git_merges_small_releases_of_two_branches(tmp_path: Path, cutting: str) -> None:
     repo = empty_repo(tmp_path / "repo")
     first = points(4)
@@ -126,6 +128,7 @@ def test_git_merges_small_releases_of_two_branches(tmp_path: Path, cutting: str)
     assert_sound(merged)
 
 
+@pytest.mark.few(1)
 def test_columns_come_and_go_with_a_release(tmp_path: Path, cutting: str) -> None:
     repo = empty_repo(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(400)), options=BY_ID)
@@ -136,6 +139,7 @@ def test_columns_come_and_go_with_a_release(tmp_path: Path, cutting: str) -> Non
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.few(1)
 def test_keys_of_text_and_of_several_columns(tmp_path: Path, cutting: str) -> None:
     def table(names: list[tuple[str, int]], value: str) -> pa.Table:
         parts = {"name": [n for n, _ in names], "part": [p for _, p in names]}

@@ -65,6 +65,7 @@ def test_a_part_is_dropped_and_the_others_stay(repo: Repo) -> None:
     assert_parts(repo, lambda n: {"b": f"b{n}"})
 
 
+@pytest.mark.thorough
 def test_a_part_is_added_beside_the_others(repo: Repo) -> None:
     change(repo, lambda parts: [{"name": "c", "dataType": "date"}, *parts])
     assert_parts(repo, lambda n: {"c": None, "a": n, "b": f"b{n}"})
@@ -75,6 +76,7 @@ def test_a_part_gets_another_name(repo: Repo) -> None:
     assert_parts(repo, lambda n: {"a": n, "renamed": f"b{n}"})
 
 
+@pytest.mark.thorough
 def test_all_parts_are_others(repo: Repo) -> None:
     change(repo, lambda parts: [{"name": "c", "dataType": "date"}])
     assert_parts(repo, lambda n: {"c": None})

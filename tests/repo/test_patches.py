@@ -40,6 +40,7 @@ def other(tmp_path: Path, filled: CheckedRepo) -> CheckedRepo:
     return found
 
 
+@pytest.mark.thorough
 def test_a_patch_makes_elsewhere_what_it_made_here(filled: CheckedRepo, other: CheckedRepo) -> None:
     filled.write("points", pa.table({"id": [1, 500], "name": ["a", "b"]}), message="edit\n\nbody")
     filled.write("points", pa.table({"id": [2, 3]}), mode="delete")
@@ -52,6 +53,7 @@ def test_a_patch_makes_elsewhere_what_it_made_here(filled: CheckedRepo, other: C
     assert list(other.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_a_new_dataset_comes_and_goes_with_patches(
     filled: CheckedRepo, other: CheckedRepo, tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_patches_without_a_key(repo: CheckedRepo, tmp_path: Path) -> None:
             repo.repo.apply_patch(patch({"feature": content}, "t"))
 
 
+@pytest.mark.thorough
 def test_several_datasets_are_patched_in_one_commit(filled: CheckedRepo, tmp_path: Path) -> None:
     filled.import_(write(tmp_path / "more.parquet", points(20)), options=BY_ID)
     document = json.loads(features({"+": {"id": 4, "number": 77}}))

@@ -26,6 +26,7 @@ def repo(tmp_path: Path) -> Repo:
     return make(tmp_path / "repo", FIRST)
 
 
+@pytest.mark.thorough
 @examples(8)
 @given(first=tables, second=tables)
 def test_the_revert_of_a_revert_is_what_was_there(first: Rows, second: Rows) -> None:
@@ -43,6 +44,7 @@ def test_the_revert_of_a_revert_is_what_was_there(first: Rows, second: Rows) -> 
         assert_clean(repo)
 
 
+@pytest.mark.thorough
 @examples(8)
 @given(base=tables, change=tables, other=tables)
 def test_a_pick_and_its_revert_leave_head_alone(base: Rows, change: Rows, other: Rows) -> None:
@@ -123,6 +125,7 @@ def test_other_cells_of_a_row_stay(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("choice", "expected"), [("theirs", "name 3"), ("base", "three")])
 def test_conflicts_of_a_revert_wait_like_those_of_a_merge(
     repo: Repo, choice: str, expected: str

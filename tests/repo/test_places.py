@@ -39,6 +39,7 @@ def every_command(repo: CheckedRepo, folder: Path) -> None:
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_the_users_files_stay_as_they_are(tmp_path: Path) -> None:
     top = tmp_path / "repo"
     top.mkdir()
@@ -76,6 +77,7 @@ def test_the_users_files_stay_as_they_are(tmp_path: Path) -> None:
     assert found == staged
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["staged", "edited", "untracked", "committed"])
 def test_the_users_attributes_are_kept(tmp_path: Path, how: str) -> None:
     top = tmp_path / "repo"
@@ -101,6 +103,7 @@ def test_the_users_attributes_are_kept(tmp_path: Path, how: str) -> None:
         assert status(repo) == ""
 
 
+@pytest.mark.thorough
 def test_a_bare_repository(tmp_path: Path) -> None:
     repo = checked(tmp_path / "bare.git", bare=True)
     every_command(repo, tmp_path)
@@ -114,6 +117,7 @@ def test_a_bare_repository(tmp_path: Path) -> None:
     assert run_git("fsck", "--strict", cwd=tmp_path / "bare.git") == ""
 
 
+@pytest.mark.thorough
 def test_a_linked_worktree(filled: CheckedRepo, tmp_path: Path) -> None:
     place = tmp_path / "linked"
     run_git("worktree", "add", "-q", "-b", "linked", place, cwd=filled.path)
@@ -211,6 +215,7 @@ def test_a_relative_path_and_a_folder_inside(
     assert status(repo) == ""
 
 
+@pytest.mark.thorough
 def test_hooks_and_settings_of_the_user_do_no_harm(filled: CheckedRepo) -> None:
     hook = filled.path / ".git" / "hooks" / "post-index-change"
     hook.parent.mkdir(exist_ok=True)

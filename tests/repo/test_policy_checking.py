@@ -97,6 +97,7 @@ KEPT: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rule", BROKEN)
 def test_what_is_against_a_rule(repo: Repo, rule: str) -> None:
     rules, edit, message = BROKEN[rule]
@@ -110,6 +111,7 @@ def test_what_is_against_a_rule(repo: Repo, rule: str) -> None:
     assert not warning.refuses
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rule", KEPT)
 def test_what_is_within_a_rule(repo: Repo, rule: str) -> None:
     rules, edit = KEPT[rule]
@@ -231,6 +233,7 @@ def test_a_policy_with_an_error(repo: Repo) -> None:
         repo.review("HEAD^..HEAD")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -271,6 +271,7 @@ def test_merges_take_a_raster_as_one_cell(diverged: CheckedRepo) -> None:
     assert found[7]["name"] == "seven"
 
 
+@pytest.mark.thorough
 def test_a_conflict_of_rasters_is_resolved_from_a_file(diverged: CheckedRepo) -> None:
     assert diverged.merge("side").kind == "conflicts"
     value = raster(77, bands=2)

@@ -150,6 +150,7 @@ def asked(view: HavasuDataset, keys: list[Any], box: tuple[float, float, float, 
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
 def test_keys_and_boxes_find_the_same_files(
     kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -180,6 +181,7 @@ def test_keys_and_boxes_find_the_same_files(
     assert spared > 0, "columns would spare nothing"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
 def test_a_damaged_record_is_made_anew(damage: str, tmp_path: Path) -> None:
     rows: Rows = {number: ("x", number) for number in range(10)}

@@ -33,6 +33,7 @@ def status(repo: Repo) -> str:
     return run_git("status", "--porcelain", cwd=repo.path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_datasets_follow_in_every_mode(repo: Repo, mode: str) -> None:
     head, target = repo.head().commit, repo.resolve("HEAD~2").commit

@@ -102,6 +102,7 @@ def differing(repo: Repo, revisions: str, before: Rows) -> Rows:
     return after
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", list(KINDS))
 @examples(3, phases=(Phase.explicit, Phase.generate))
 @given(data=st.data(), composite=st.booleans(), widen_both=st.booleans())

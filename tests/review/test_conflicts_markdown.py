@@ -11,6 +11,7 @@ from havasu_vc.review.report import Review
 from tests.review.reviews import HOSTILE, conflicts
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("room", [900, 4_000, 16_000])
 def test_they_keep_to_their_room(room: int) -> None:
     for text in HOSTILE:

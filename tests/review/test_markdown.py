@@ -165,6 +165,7 @@ def test_a_page_is_never_too_long(datasets: int, samples: int, text: str, limit:
     assert all(cells in (4, 7) for cells in shape(page))
 
 
+@pytest.mark.thorough
 def test_a_step_summary_shows_more() -> None:
     review = Review("main", "HEAD", (dataset("value " * 20, samples=300),))
     comment, summary = (

@@ -83,6 +83,7 @@ def as_server(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], No
     return give
 
 
+@pytest.mark.thorough
 def test_clients_are_told_of_the_bucket_alone(repo: Repo, url: str) -> None:
     repo.git.git("branch", "other")
     for name in ("points", "points__changes"):
@@ -97,6 +98,7 @@ def test_clients_are_told_of_the_bucket_alone(repo: Repo, url: str) -> None:
             assert told["s3.secret-access-key"] == f"{key}s-secret"
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:Merge on read")
 def test_pyiceberg_reads_and_writes(
     repo: Repo, url: str, bucket: S3FileSystem, as_server: Callable[[], None]
@@ -137,6 +139,7 @@ def test_pyiceberg_reads_and_writes(
     assert len([each for each in stored if each.is_file]) > 2
 
 
+@pytest.mark.thorough
 def test_duckdb_reads_and_writes(
     repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]], as_server: Callable[[], None]
 ) -> None:

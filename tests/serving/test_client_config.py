@@ -15,6 +15,7 @@ def printed(*options: str) -> str:
     return succeed(invoke(["serve", "--client-config", *options])).output
 
 
+@pytest.mark.thorough
 def test_pyiceberg_reads_by_what_is_printed(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

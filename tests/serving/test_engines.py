@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 REFS = ("main", "feature/x", "v1")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ref", REFS)
 def test_polars(repo: Repo, url: str, ref: str) -> None:
     polars = pytest.importorskip("polars")
@@ -44,6 +45,7 @@ print(json.dumps(rows, default=lambda value: value.hex()))
 """
 
 
+@pytest.mark.thorough
 def test_daft(repo: Repo, url: str, engines: Path) -> None:
     done = subprocess.run([engines, "-c", _DAFT, url], stdout=-1, check=True, text=True)
     rows = [{**row, "geom": row["geom"] and row["geom"].hex()} for row in expected(repo, "points")]
@@ -86,6 +88,7 @@ def attach(url: str, ref: str, more: str = "") -> str:
     return f"ATTACH '{ref}' AS served ({kind})"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ref", REFS)
 def test_duckdb(repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]], ref: str) -> None:
     queries = [
@@ -105,6 +108,7 @@ def test_duckdb(repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]], 
     assert {(each[1], each[2]) for each in tables} >= {("tables", "points"), ("a.b", "deep")}
 
 
+@pytest.mark.thorough
 def test_duckdb_joins_refs(url: str, duckdb: Callable[[list[str]], list[Any]]) -> None:
     query = 'SELECT count(*) FROM served.main.points JOIN served."feature/x".points f USING (id)'
     assert duckdb([attach(url, "*", ", DEFAULT_SCHEMA 'main'"), query])[1] == [[1998]]

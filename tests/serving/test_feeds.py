@@ -98,6 +98,7 @@ def in_order(rows: list[tuple[str, str, Row]]) -> list[tuple[str, str, Row]]:
     return sorted(rows, key=lambda each: (each[0], each[2]["id"], each[1]))
 
 
+@pytest.mark.thorough
 def test_a_feed_is_what_commits_did(model: Model, url: str) -> None:
     served = catalog(url)
     table = served.load_table(FEED)
@@ -126,6 +127,7 @@ def test_a_feed_is_what_commits_did(model: Model, url: str) -> None:
     assert moments == {commit: commits[commit] for commit in moments}
 
 
+@pytest.mark.thorough
 def test_servers_agree(model: Model, url: str, tmp_path: Path) -> None:
     one = catalog(url).load_table(FEED)
     model.write((1, "again"))
@@ -199,6 +201,7 @@ def test_history(model: Model, url: str) -> None:
     assert all(row["message"] == commits[row["_commit_id"]] for row in rows)
 
 
+@pytest.mark.thorough
 def test_duckdb_reads_a_feed(
     model: Model, url: str, duckdb: Callable[[list[str]], list[Any]]
 ) -> None:
@@ -208,6 +211,7 @@ def test_duckdb_reads_a_feed(
     assert in_order(found) == in_order(model.done)
 
 
+@pytest.mark.thorough
 def test_nobody_writes_to_a_feed(url: str) -> None:
     start = f"{prefix(url)}/namespaces/tables/tables"
     body = {"name": "points__changes", "schema": {"type": "struct", "fields": []}}

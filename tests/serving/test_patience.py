@@ -97,6 +97,7 @@ def test_a_body_that_does_not_say_so_is_refused_on_its_way(url: str) -> None:
     assert served(url)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("begun", ["", "GET /v1/config HTTP/1.1\r\nHost: loc"])
 def test_headers_that_do_not_come_are_not_waited_for(url: str, begun: str) -> None:
     connections = [opened(url) for _ in range(50)]
@@ -120,6 +121,7 @@ def test_headers_after_an_answer_are_not_waited_for(url: str) -> None:
         assert time.monotonic() - start < 15
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("drip", [False, True], ids=["stops", "drips"])
 def test_a_body_that_does_not_come_is_not_waited_for(url: str, drip: bool) -> None:
     with closing(opened(url)) as connection:
@@ -134,6 +136,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(url: str, drip: bool) -> No
     assert served(url)
 
 
+@pytest.mark.thorough
 def test_many_large_bodies_are_held_in_little_memory(url: str, tmp_path: Path) -> None:
     repo = make(tmp_path / "repo", {1: ("one", 1)})
     little = "import havasu_vc.serving.application as a; a.MOST_HELD = 1 << 20"

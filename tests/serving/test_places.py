@@ -22,6 +22,7 @@ from tests.support.templates import empty_repo
 POINTS = "/namespaces/tables/tables/points"
 
 
+@pytest.mark.thorough
 def test_a_bare_repository(tmp_path: Path) -> None:
     ours = make(tmp_path / "ours", {1: ("one", 1), 2: ("two", 2)})
     server = bare(tmp_path / "server.git")
@@ -66,6 +67,7 @@ def endpoint() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.thorough
 def test_data_that_is_in_a_bucket_alone(
     endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_token_is_asked_for(repo: Repo, tmp_path: Path) -> None:
         assert send(url, "/v1/config", Authorization=f"Bearer {TOKEN}").status == 200
 
 
+@pytest.mark.thorough
 def test_tls(repo: Repo, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(
@@ -168,6 +169,7 @@ def test_tls(repo: Repo, tmp_path: Path) -> None:
         assert send(named, "/v1/config", context=context).status == 200
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [

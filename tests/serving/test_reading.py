@@ -75,6 +75,7 @@ def test_the_warehouse_of_all_refs(repo: Repo, url: str) -> None:
     assert in_order(table.scan().to_arrow()) == expected(repo, "a/b/deep")
 
 
+@pytest.mark.thorough
 def test_a_branch_that_moves_is_read_where_it_is(repo: Repo, url: str) -> None:
     repo.create_branch("moving", "main~1")
     served = catalog(url, "moving")

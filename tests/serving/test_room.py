@@ -69,6 +69,7 @@ def test_the_oldest_goes_and_is_made_again(repo: Repo) -> None:
         assert len(now[1]) == len(before[1]) + 2
 
 
+@pytest.mark.thorough
 def test_what_is_gone_is_made_anew_for_who_asks(repo: Repo) -> None:
     with serving(repo.path, first=SWEPT_OFTEN) as url:
         before = list(read(url))
@@ -77,6 +78,7 @@ def test_what_is_gone_is_made_anew_for_who_asks(repo: Repo) -> None:
         assert list(read(url)) == before
 
 
+@pytest.mark.thorough
 def test_gc_drops_what_nobody_asked_for(repo: Repo) -> None:
     with serving(repo.path) as url:
         before = list(read(url))

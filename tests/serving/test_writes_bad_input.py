@@ -291,6 +291,7 @@ def test_a_branch_that_was_deleted_is_not_written_to(repo: Repo, url: str) -> No
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_two_servers_of_one_repository_agree(repo: Repo, url: str) -> None:
     with serving(repo.path, "--write", "main") as other:
         for number in range(6):

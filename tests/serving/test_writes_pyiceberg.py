@@ -159,6 +159,7 @@ def test_only_branches_that_are_named_are_written_to(repo: Repo, url: str) -> No
     assert repo.resolve("other").commit == commit
 
 
+@pytest.mark.thorough
 def test_what_was_written_upon_an_older_commit_is_merged_by_rows(repo: Repo, url: str) -> None:
     model = first()
     tables = [catalog(url).load_table("tables.points") for _ in range(4)]

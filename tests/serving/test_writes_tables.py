@@ -144,6 +144,7 @@ def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str)
     assert repo.dataset("points").schema.names == ("id", "name", "size")
 
 
+@pytest.mark.thorough
 def test_the_first_table_makes_the_first_commit(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     with serving(repo.path, "--write", "main") as url:
@@ -158,6 +159,7 @@ def test_the_first_table_makes_the_first_commit(tmp_path: Path) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_table_keeps_the_properties_that_it_is_made_with(repo: Repo, url: str) -> None:
     client = catalog(url)
     given = {
@@ -202,6 +204,7 @@ def test_properties_of_a_namespace_are_not_lost_in_silence(url: str) -> None:
     assert ("kept",) in client.list_namespaces()
 
 
+@pytest.mark.thorough
 def test_spark_names_its_catalog_where_it_renames(repo: Repo, url: str) -> None:
     def rename(source: list[str], target: list[str], name: str) -> int:
         body = {
@@ -349,6 +352,7 @@ def test_a_namespace_lasts_until_it_has_a_table(repo: Repo, url: str) -> None:
     assert client.list_namespaces() == [("a",), ("tables",)]
 
 
+@pytest.mark.thorough
 def test_several_tables_are_one_commit_or_none(repo: Repo, url: str) -> None:
     changes = [_changes(catalog(url), name, 100) for name in ("tables.points", "a.others")]
     wrong = [_changes(catalog(url), "tables.points", 200), _changes(catalog(url), "a.others", 5)]

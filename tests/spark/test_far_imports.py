@@ -79,6 +79,7 @@ def imported(folder: Path, location: str, settings: Settings, **more: Any) -> Re
     return repo
 
 
+@pytest.mark.thorough
 def test_a_folder_a_file_and_a_pattern(bucket: S3FileSystem, tmp_path: Path) -> None:
     table = parts(bucket, tmp_path / "files", "parcels")
     repo = imported(tmp_path / "folder", "s3://sources/parcels/", LOCAL)
@@ -110,6 +111,7 @@ def test_a_release_in_the_bucket_commits_what_differs(bucket: S3FileSystem, tmp_
     assert repo.import_("s3://sources/wells.parquet", replace=True).commit is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("location", "kind", "said"),
     [

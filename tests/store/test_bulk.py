@@ -86,6 +86,7 @@ def test_objects_of_any_size_are_read(repository: GitRepository) -> None:
     assert reader(repository).read(written(repository, texts)) == texts
 
 
+@pytest.mark.thorough
 def test_very_many_are_looked_up_at_once(repository: GitRepository) -> None:
     texts = [b"%d" % n for n in range(bulk._FEW + 1)]
     ids = written(repository, texts)
@@ -121,6 +122,7 @@ def test_small_packs_are_asked_first_and_searched_at_once(repository: GitReposit
     assert found.read(ids[::7]) == texts[::7]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spread", ["even", "close", "ends"])
 def test_a_few_are_found_in_a_large_index(tmp_path: Path, spread: str) -> None:
     random = np.random.default_rng(5)
@@ -158,6 +160,7 @@ def test_packs_that_hardly_get_smaller_are_sound(repository: GitRepository) -> N
     assert Path(index).with_suffix(".pack").stat().st_size < 3000 * (40 + 14)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", [".idx", ".pack"])
 @pytest.mark.parametrize("size", [0, 8, 1032, 5000])
 def test_packs_that_are_cut_off_give_errors_of_ours(

@@ -13,6 +13,7 @@ from havasu_vc.store.command import run_git
 from havasu_vc.store.repository import GitRepository
 
 
+@pytest.mark.thorough
 def test_a_failure_is_gits_own_line(repository: GitRepository) -> None:
     with pytest.raises(StateError, match=r"^git says: Needed a single revision$"):
         repository.git("rev-parse", "--verify", "none^{commit}", "--")
@@ -27,6 +28,7 @@ def test_where_there_is_no_repository(tmp_path: Path) -> None:
             run_git(["status"], folder=folder)
 
 
+@pytest.mark.thorough
 def test_a_held_lock(repository: GitRepository) -> None:
     with (
         (repository.git_directory / "index.lock").open("x"),

@@ -24,6 +24,7 @@ SIGNATURES = st.builds(
 IDS = st.binary(min_size=20, max_size=20).map(bytes.hex)
 
 
+@pytest.mark.thorough
 @given(SIGNATURES)
 def test_signatures_are_read_as_written(signature: Signature) -> None:
     assert parse_signature(str(signature)) == signature
@@ -66,6 +67,7 @@ def test_other_encodings_and_signatures_are_read(repository: GitRepository) -> N
     assert odd.message == "\ufffdber"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "data",
     [

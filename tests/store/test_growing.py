@@ -68,6 +68,7 @@ class Folders:
         self.trees.append((self.tree, self.files))
 
 
+@pytest.mark.thorough
 def test_commits_share_a_pack_in_which_trees_are_what_they_differ_in(
     repository: GitRepository, git: Git
 ) -> None:

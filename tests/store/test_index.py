@@ -76,6 +76,7 @@ def test_a_users_files_stay_exactly_as_they_are(tmp_path: Path, git: Git) -> Non
     assert git("diff", "--cached", cwd=tmp_path) == before[1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["unstaged", "staged", "untracked", "deleted", "crlf", "link"])
 def test_a_users_attributes_are_not_overwritten(tmp_path: Path, git: Git, how: str) -> None:
     git("init", "-q", cwd=tmp_path)
@@ -131,6 +132,7 @@ def test_paths_are_taken_literally(repository: GitRepository, git: Git) -> None:
     check_clean(repository, git)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moment", ["before the ref", "after the ref", "within the reset"])
 def test_a_death_between_ref_and_index_is_mended(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -221,6 +223,7 @@ def test_a_held_index_is_waited_for(repository: GitRepository, git: Git) -> None
     check_clean(repository, git)
 
 
+@pytest.mark.thorough
 def test_an_index_held_for_long_is_mended_later(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def commit(repo: Path, title: str = "Title") -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "command"),
     [
@@ -71,6 +72,7 @@ def test_a_lock_that_was_left_is_no_hindrance(
     assert run_git("status", "--porcelain", cwd=repo) == ""
 
 
+@pytest.mark.thorough
 def test_a_shallow_lock_that_was_left_is_no_hindrance(repo: Path, tmp_path: Path) -> None:
     run_git("clone", "--quiet", "--depth=1", repo.as_uri(), tmp_path / "clone", cwd=tmp_path)
     lock = aged(tmp_path / "clone" / ".git" / "shallow.lock")
@@ -83,6 +85,7 @@ def test_a_shallow_lock_that_was_left_is_no_hindrance(repo: Path, tmp_path: Path
     assert notes[0].startswith(f"removed {lock}")
 
 
+@pytest.mark.thorough
 def test_a_lock_of_a_moment_ago_is_waited_for_and_removed(repo: Path) -> None:
     """As a command leaves it that was killed, when it is called again at once."""
     lock = aged(repo / ".git/refs/heads/main.lock", 0)
@@ -105,6 +108,7 @@ def held_open(lock: Path) -> Iterator[subprocess.Popen[bytes]]:
             child.kill()
 
 
+@pytest.mark.thorough
 def test_a_lock_that_is_open_stays_until_its_process_dies(repo: Path) -> None:
     lock = repo / ".git" / "refs/heads/main.lock"
     with held_open(lock) as child:
@@ -139,6 +143,7 @@ def wait_for(lock: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_the_lock_of_a_git_whose_editor_is_open_stays(repo: Path) -> None:
     """`git commit -a` has closed the lock, and still needs it."""
     (repo / "README").write_text("one")
@@ -156,6 +161,7 @@ def test_the_lock_of_a_git_whose_editor_is_open_stays(repo: Path) -> None:
     assert f"removed {lock}" in result.stderr
 
 
+@pytest.mark.thorough
 def test_the_lock_of_a_transaction_of_git_stays(repo: Path) -> None:
     lock = repo / ".git" / "refs/heads/main.lock"
     head = run_git("rev-parse", "HEAD", cwd=repo)

@@ -110,6 +110,7 @@ def test_dates_are_gits(repository: GitRepository) -> None:
     assert abs(parse_date(repository, "2 weeks ago") - (time.time() - 14 * 86_400)) < 60
 
 
+@pytest.mark.thorough
 def test_thousands_of_commits_are_quick(repository: GitRepository) -> None:
     lines = [
         f"commit refs/heads/main\ncommitter A <a@b> {1_700_000_000 + number} +0000\n"

@@ -39,6 +39,7 @@ def forked(repository: GitRepository) -> dict[str, str]:
     return made
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -93,6 +94,7 @@ def test_the_empty_revision(repository: GitRepository, forked: dict[str, str]) -
         assert found.is_empty and found.tree == EMPTY_TREE and found.commit is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name",
     [

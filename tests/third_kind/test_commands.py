@@ -65,6 +65,7 @@ def test_its_rows_are_printed(place: Place) -> None:
     assert place.kind in described.lower() and "EPSG:4326" in described
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["text", "geojson", "html", "json-lines", "feature-count", "json"])
 def test_it_is_compared(place: Place, form: str) -> None:
     told = place.run("diff", "HEAD^..HEAD", "-o", form)
@@ -114,6 +115,7 @@ def test_it_is_asked_in_sql(place: Place) -> None:
     assert told.splitlines()[1:] == wanted
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "geojson", "gpkg"])
 def test_it_is_exported(place: Place, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"out.{suffix}"
@@ -269,6 +271,7 @@ def test_a_merge(place: Place) -> None:
     assert place.kind_at() == place.kind
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["text", "json", "geojson"])
 def test_a_merge_with_conflicts(place: Place, form: str) -> None:
     place.run("branch", "side")
@@ -306,6 +309,7 @@ def test_a_merge_of_columns(place: Place) -> None:
 # Keeping
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("other", ["havasu", "kart", "lines"])
 def test_it_becomes_another_kind_and_comes_back(place: Place, other: str) -> None:
     if other == place.kind:
@@ -322,6 +326,7 @@ def test_it_becomes_another_kind_and_comes_back(place: Place, other: str) -> Non
     assert "Second" in place.run("log", "points")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("other", ["havasu", "kart", "lines"])
 def test_its_history_becomes_another_kind(place: Place, other: str) -> None:
     if other == place.kind:
@@ -349,6 +354,7 @@ def test_a_geometry_is_declared_where_a_kind_can(place: Place) -> None:
     assert f"is a {place.kind.capitalize()} dataset" in said
 
 
+@pytest.mark.thorough
 def test_a_clone_has_it(place: Place, tmp_path: Path) -> None:
     copy = Place(tmp_path / "copy", place.kind)
     succeed(invoke(["clone", place.path, copy.path]))
@@ -380,6 +386,7 @@ def test_a_broken_one_is_mended(place: Place) -> None:
     assert place.rows() == NEW
 
 
+@pytest.mark.thorough
 def test_it_is_served(place: Place) -> None:
     table = pytest.importorskip("pyiceberg.table")
     names = {"prefix": prefix_of("main"), "namespace": "tables", "table": "points"}

@@ -147,6 +147,7 @@ WAYS: list[Callable[[GitRepository, str], None]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("reach", WAYS, ids=lambda way: way.__name__)
 def test_what_is_reached_stays_and_the_rest_goes(
     repository: GitRepository, store: DataFileStore, reach: Callable[[GitRepository, str], None]
@@ -261,6 +262,7 @@ class Counting:
         return self.source.read(object_id)
 
 
+@pytest.mark.thorough
 def test_many_commits_cost_what_they_changed(repository: GitRepository) -> None:
     names = [named(str(number)) for number in range(300)]
     trees = [tree_with(repository, *names, named(f"more {i}")) for i in range(20)]

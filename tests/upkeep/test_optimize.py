@@ -58,6 +58,7 @@ def table(view: HavasuDataset) -> list[str]:
     return sorted(repr(canonical_row(row, view.schema)) for row in rows_in(view))
 
 
+@pytest.mark.thorough
 @examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), diffs=st.booleans())
 def test_the_same_rows_in_clean_files(

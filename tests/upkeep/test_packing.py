@@ -28,6 +28,7 @@ def objects(git: Callable[..., str], repo: Repo) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in counted)
 
 
+@pytest.mark.thorough
 def test_what_commits_added_becomes_smaller(repo: Repo, git: Callable[..., str]) -> None:
     before = objects(git, repo)
     history = git("log", "--format=%H %T", "--all", cwd=repo.path)
@@ -48,6 +49,7 @@ def test_what_commits_added_becomes_smaller(repo: Repo, git: Callable[..., str])
     assert repo.row("points", 1)["name"] == "after"
 
 
+@pytest.mark.thorough
 def test_nothing_is_packed_where_nothing_is_won(repo: Repo, git: Callable[..., str]) -> None:
     repo.gc()
     packs = sorted(repo.git.common_directory.glob("objects/pack/*.pack"))
@@ -55,6 +57,7 @@ def test_nothing_is_packed_where_nothing_is_won(repo: Repo, git: Callable[..., s
     assert sorted(repo.git.common_directory.glob("objects/pack/*.pack")) == packs
 
 
+@pytest.mark.thorough
 def test_a_dry_run_packs_nothing(repo: Repo, git: Callable[..., str]) -> None:
     before = objects(git, repo)
     assert repo.gc(dry_run=True).packed == 0
@@ -69,6 +72,7 @@ def test_what_only_a_reflog_reaches_stays(repo: Repo, git: Callable[..., str]) -
     assert repo.table("points", left).to_arrow().num_rows == 400
 
 
+@pytest.mark.thorough
 def test_what_a_merge_waits_for_stays(repo: Repo, git: Callable[..., str]) -> None:
     """No ref has it any more, and git does not know of the merge."""
     one = {"id": pa.array([1], pa.int64())}
@@ -103,6 +107,7 @@ def test_a_bare_repository_is_packed(repo: Repo, tmp_path: Path, git: Callable[.
     assert git("fsck", "--strict", "--no-dangling", cwd=bare) == ""
 
 
+@pytest.mark.thorough
 def test_what_nothing_reaches_stays_while_it_is_young(repo: Repo, git: Callable[..., str]) -> None:
     """Another git may be about to name it."""
     loose = git("commit-tree", "-m", "x", "HEAD^{tree}", cwd=repo.path).strip()

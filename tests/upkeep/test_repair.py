@@ -172,6 +172,7 @@ EDITS = st.lists(
 )
 
 
+@pytest.mark.thorough
 @examples(60, deadline=None)
 @given(mine=EDITS, other=EDITS)
 def test_what_git_puts_together_is_right_or_refused(

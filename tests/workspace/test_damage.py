@@ -133,6 +133,7 @@ CASES: dict[str, tuple[Damage, type[HavasuError], str]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_damage_is_told_and_nothing_is_deleted(repo: Repo, name: str) -> None:
     damage, error, words = CASES[name]
@@ -278,6 +279,7 @@ def test_a_table_that_was_rolled_back_by_hand(repo: Repo) -> None:
     assert changes is not None and not (changes.tables or changes.problems)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pattern", ["*-m*.avro", "snap-*.avro"])
 @pytest.mark.parametrize("spoilt", [b"Obj\x01 and no more", None])
 def test_manifests_that_are_lost(repo: Repo, pattern: str, spoilt: bytes | None) -> None:

@@ -121,6 +121,7 @@ def test_a_rewrite_for_few_rows_commits_these_alone(repo: Repo) -> None:
     assert all(e.origin is not Origin.FOREIGN for e in entries(repo))
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("twice", [False, True])
 def test_large_files_come_in_as_they_are(repo: Repo, twice: bool) -> None:
@@ -183,6 +184,7 @@ def all_paths(repo: Repo) -> list[str]:
     return [live.file.path for live in live_files(read_table(place(repo)))]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("names", [("id",), ("name",), ("id", "number")])
 def test_equality_deletes_are_positions(repo: Repo, names: tuple[str, ...]) -> None:
     by_hand.insert(place(repo), new(1000))
@@ -220,6 +222,7 @@ def test_equal_files_without_a_key_become_two(tmp_path: Path) -> None:
     assert len(entries(repo)) == 4
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("as_files", [False, True])
 @pytest.mark.parametrize(
     "come", [[[500, 501], [501]], [[500, 500]], [[50]]], ids=["two files", "one", "with the base"]

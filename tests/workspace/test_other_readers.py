@@ -69,6 +69,7 @@ def in_order(table: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.few(1)
 def test_pyiceberg_reads_the_table(repo: Repo) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
     folder = repo.workspace.root / "points"
@@ -82,6 +83,7 @@ def test_pyiceberg_reads_the_table(repo: Repo) -> None:
     assert len(some) == len([row for row in scanned(repo) if row["id"] > 18999])
 
 
+@pytest.mark.few(1)
 def test_polars_reads_the_table(repo: Repo) -> None:
     polars = pytest.importorskip("polars")
     folder = repo.workspace.root / "points"
@@ -94,6 +96,7 @@ def test_polars_reads_the_table(repo: Repo) -> None:
     assert found.to_dicts() == scanned(repo)
 
 
+@pytest.mark.few(1)
 def test_duckdb_reads_the_table(
     repo: Repo, duckdb_session: Callable[[list[str]], list[Any]]
 ) -> None:
@@ -123,6 +126,7 @@ def test_duckdb_reads_the_data_files(repo: Repo) -> None:
     assert answer[1:] == (0, COUNT)
 
 
+@pytest.mark.few(1)
 def test_geopandas_reads_the_data_files(repo: Repo) -> None:
     geopandas = pytest.importorskip("geopandas")
     folder = repo.workspace.root / "points" / "data"

@@ -276,6 +276,7 @@ def slow_commit(repo: Repo, key: int) -> Iterator[Write]:
     assert not held.exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("later", [False, True])
 def test_a_version_that_replaced_ours_is_an_edit_of_what_it_began_with(
     repo: Repo, later: bool

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, succeed
 from tests.support.git import run_git
 from tests.workspace import by_hand
@@ -18,6 +20,7 @@ def names(run: Run, revision: str = "HEAD") -> list[str]:
     return sorted(n for n in ("one", "two", "TWO", "three", "four", "ten") if f'"{n}"' in shown)
 
 
+@pytest.mark.thorough
 def test_edits_of_a_table_go_into_the_commit_of_head(run: Run, repo: Path) -> None:
     succeed(run("checkout"))
     by_hand.insert(repo / "tables" / "points", [NEW])

@@ -74,6 +74,7 @@ def test_a_workspace_in_a_bucket(tmp_path: Path, maps: str) -> None:
     assert part["location"] == maps and part["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_settings_for_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     repo = make(tmp_path / "ours", {1: ("one", 1)})

@@ -116,6 +116,7 @@ def test_a_pull_request_is_reviewed(work: Repo, job: Job) -> None:
     assert counts[0]["counts"] == {"inserts": 1, "updates": 1, "deletes": 0}
 
 
+@pytest.mark.thorough
 def test_the_comment_is_kept_up_to_date(work: Repo, job: Job, tmp_path: Path) -> None:
     job.run("review", opened())
     work.switch("feature")
@@ -128,6 +129,7 @@ def test_the_comment_is_kept_up_to_date(work: Repo, job: Job, tmp_path: Path) ->
     assert "49 deleted" in comment["body"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fork", [False, True])
 def test_conflicts_are_told_with_commands_that_settle_them(
     work: Repo, job: Job, tmp_path: Path, fork: bool
@@ -184,6 +186,7 @@ def test_conflicts_do_not_stop_a_review(work: Repo, job: Job, tmp_path: Path) ->
     assert "`ONE`" in job.stand_in.comments[0]["body"]
 
 
+@pytest.mark.thorough
 def test_the_policy_of_the_base_decides(work: Repo, job: Job, tmp_path: Path) -> None:
     for branch, most in (("main", 0), ("feature", 1000)):
         work.switch(branch)
@@ -206,6 +209,7 @@ def test_the_policy_of_the_base_decides(work: Repo, job: Job, tmp_path: Path) ->
     assert job.run("review", opened(), "--no-fail").exit_code == 0
 
 
+@pytest.mark.thorough
 def test_a_large_change_fits_the_host(work: Repo, job: Job, tmp_path: Path) -> None:
     work.switch("feature")
     points.write(work, {n: ("漢字 `|` " * 20 + str(n), n) for n in range(3000)})

@@ -80,6 +80,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Queue:
     return Queue(tmp_path, monkeypatch)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("squash", [False, True], ids=["merge", "squash"])
 def test_what_git_merged_passes(queue: Queue, squash: bool) -> None:
     queue.pull("one", START | {1: ("ONE", 1)})
@@ -120,6 +121,7 @@ def test_what_is_too_much_together_is_refused(queue: Queue) -> None:
     assert invoke(["-C", job, "check", f"{group['base_sha']}..{group['head_sha']}"]).exit_code == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "value"), [("base_sha", "--upload-pack=x"), ("head_ref", "--all"), ("head_sha", "")]
 )

@@ -234,6 +234,7 @@ def test_cells_in_conflict_are_named(scene: Scene) -> None:
     assert scene.tip() == before
 
 
+@pytest.mark.thorough
 @in_a_fork
 def test_a_fork_that_does_not_allow_it(scene: Scene) -> None:
     before = scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100)}, edits=False)
@@ -283,6 +284,7 @@ def test_a_branch_that_has_it_all(scene: Scene) -> None:
     assert scene.tip() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scene", ["github", "gitea"], indirect=True)
 @pytest.mark.parametrize(
     ("event", "said"),
@@ -313,6 +315,7 @@ def test_a_pull_requests_own_job_asks_nobody(scene: Scene) -> None:
     assert scene.merged_by_git()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scene", ["github-fork"], indirect=True)
 @pytest.mark.parametrize("name", ["", "../../etc", "-x/y", "a b/c", "you/data.git#x"])
 def test_a_fork_whose_name_is_no_repository(scene: Scene, name: str) -> None:

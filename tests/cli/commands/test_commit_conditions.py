@@ -47,6 +47,7 @@ def table(run: Run, repo: Path) -> Path:
     return place
 
 
+@pytest.mark.thorough
 def test_rows_of_a_table_by_a_condition(run: Run, repo: Path, table: Path) -> None:
     before = committed(repo)
 
@@ -62,6 +63,7 @@ def test_rows_of_a_table_by_a_condition(run: Run, repo: Path, table: Path) -> No
     assert committed(repo) == {**before, 10: ("ten", 10.0), 11: ("eleven", 11.0)}
 
 
+@pytest.mark.thorough
 def test_rows_of_a_table_by_a_box(run: Run, repo: Path, table: Path) -> None:
     before = committed(repo)
 
@@ -84,6 +86,7 @@ def test_a_diff_takes_conditions_too(run: Run, repo: Path, table: Path) -> None:
     assert '"eleven"' in shown and '"ten"' not in shown
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -121,6 +124,7 @@ def edit_rows(file: Path, statement: str, *values: object) -> None:
         database.commit()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_working_copy_beside_a_model(seed: int, run: Run, repo: Path) -> None:
     """Edits and partial commits at random: what HEAD has and what stays edited follow a dict."""

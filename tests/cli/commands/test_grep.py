@@ -106,6 +106,7 @@ def test_commits_that_changed_a_row_which_holds_a_value(run: Run, repo: Path) ->
     assert found("-S", "matai", "--follow", "maps/points")[-2:] == ["Version 3", "Version 2"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "form", ["%h %an <%ae> %s|%P", "oneline", "fuller", "format:%H", "%ad%x09%d", "reference"]
 )

@@ -103,6 +103,7 @@ def test_words_for_tables_count_over_those_that_are_there(there: Run, tmp_path: 
         assert meta["title"] == title
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("text", ["{", "[]", '{"lots": 1}', '{"lots": {"titel": "x"}}'])
 def test_bad_words_for_tables(there: Run, tmp_path: Path, text: str) -> None:
     result = there("import", tmp_path / "lots.csv", "--replace", "--table-info", text)

@@ -21,6 +21,7 @@ def shops(tmp_path: Path, run: Run) -> Path:
     return path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rows", "wanted"),
     [

@@ -210,6 +210,7 @@ def test_showing_conflicts(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "points.geojson").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -243,6 +244,7 @@ def test_what_makes_no_sense(run: Run, arguments: list[str], code: int, words: s
     assert head(run) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -38,6 +38,7 @@ def add_tag(repo: Path, name: str, message: bytes, target: str = "HEAD") -> str:
     return tag
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", MESSAGES)
 def test_messages_of_tags_are_any_bytes(repo: Path, run: Run, name: str) -> None:
     add_tag(repo, name, MESSAGES[name])
@@ -89,6 +90,7 @@ def branches(run: Run) -> set[str]:
 NAMES = ["a\u2028b", "a\u00a0b", "a\x85b", "a'b", 'a"b', "a\u3000", "é\u202eb"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", some(NAMES, "a\u2028b", "a'b"))
 def test_names_of_branches_hold_what_python_takes_for_a_line_or_a_space(
     repo: Path, run: Run, tmp_path: Path, name: str

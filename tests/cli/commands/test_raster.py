@@ -131,6 +131,7 @@ def test_patches_carry_every_bit(run: Run, repo: Path, tmp_path: Path) -> None:
     assert "the output of `diff` is none" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_branches_that_changed_one_tile_conflict_and_others_merge(
     run: Run, orthos: Path, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def test_commits_of_a_range_are_picked(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", ["--continue", "--skip", "--abort"])
 def test_a_range_stops_at_what_is_in_conflict(repo: Repo, end: str) -> None:
     clash(repo)
@@ -146,6 +147,7 @@ def test_a_branch_is_rebased(repo: Repo) -> None:
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("verb", ["cherry-pick", "rebase", "revert"])
 def test_a_hook_that_refuses_leaves_what_was_resolved(repo: Repo, verb: str) -> None:
     clash(repo)
@@ -182,6 +184,7 @@ def test_a_hook_that_refuses_leaves_what_was_resolved(repo: Repo, verb: str) -> 
     assert_clean(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", ["--continue", "--skip", "--abort"])
 def test_a_rebase_stops_at_what_is_in_conflict(repo: Repo, end: str) -> None:
     clash(repo)
@@ -258,6 +261,7 @@ def test_what_a_rebase_makes_is_what_merges_of_dicts_make(tmp_path: Path, seed: 
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_a_pull_rebases(repo: Repo, tmp_path: Path) -> None:
     succeed(invoke(["clone", repo.path, tmp_path / "clone"]))
     mine = Repo.open(tmp_path / "clone")

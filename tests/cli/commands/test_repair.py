@@ -158,6 +158,7 @@ def test_a_dataset_that_was_never_sound(place: Path) -> None:
     assert rows(place) == THEIRS
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("since", [nothing, one_more_commit, make_bare])
 @pytest.mark.parametrize("way", NAMED)
 def test_a_harmless_name_is_given(place: Path, way: str, since: Callable[[Path], None]) -> None:

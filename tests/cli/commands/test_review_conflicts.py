@@ -127,6 +127,7 @@ def test_both_sides_of_each_row(tell: Tell) -> None:
     assert (title["base"], title["ours"], title["theirs"]) == (None, "Points", "Punkte")
 
 
+@pytest.mark.thorough
 def test_nothing_is_written(repo: Path, run: Run) -> None:
     succeed(run("review", "main...survey"))
     before = everything(repo)
@@ -195,6 +196,7 @@ def test_its_commands_settle_it(repo: Path, run: Run, tell: Tell) -> None:
     assert tell("main...survey")["conflicts"] is None
 
 
+@pytest.mark.thorough
 def test_with_a_remote_they_push(repo: Path, run: Run, tmp_path: Path) -> None:
     run_git("init", "-q", "--bare", "-b", "main", tmp_path / "server.git", cwd=tmp_path)
     share(Repo.open(repo, settings=LOCAL), tmp_path / "server.git")

@@ -71,6 +71,7 @@ def test_partial_clones(server: Path, tmp_path: Path) -> None:
     assert answer.exit_code and "roads" in answer.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("box", ["", "1,2,3", "1,2,3,x", "1,2,2,0", "nan,0,1,1"])
 def test_boxes_that_are_none(server: Path, tmp_path: Path, box: str) -> None:
     result = invoke(["clone", "--bbox", box or "x", server, tmp_path / "part"])

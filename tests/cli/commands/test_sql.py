@@ -198,6 +198,7 @@ def test_conflicts(run: Run, repo: Path) -> None:
     assert json.loads(shown) == {"dataset": "points", "kind": "feature", "name": "2"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -229,6 +230,7 @@ def test_what_goes_wrong_is_said_shortly(run: Run, arguments: tuple[str, ...], r
     assert sum(line.startswith("Error: ") for line in result.stderr.splitlines()) == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -257,6 +259,7 @@ def test_nothing_outside_is_read_or_written(run: Run, tmp_path: Path, statement:
     assert not new.exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["it's", "a' OR 1=1 --", "x;y", "select", "ü b", "100%"])
 def test_names_of_any_kind(run: Run, csv_file: Path, name: str) -> None:
     succeed(run("import", csv_file, name, "--primary-key", "id"))
@@ -295,6 +298,7 @@ def test_only_what_a_query_needs_is_loaded(repo: Path) -> None:
     assert needless & set(done.stderr.split()) == set()
 
 
+@pytest.mark.thorough
 def test_the_process_ends_without_a_word(repo: Path) -> None:
     import subprocess
 

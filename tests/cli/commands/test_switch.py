@@ -65,6 +65,7 @@ def test_a_branch_that_only_a_remote_has(
     assert upstream.strip() == "other/v1"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["switch", "checkout"])
 def test_commits_that_are_left_behind_are_named(run: Run, repo: Path, command: str) -> None:
     succeed(run("checkout", "HEAD~1"))

@@ -160,6 +160,7 @@ def test_edits_are_dropped(run: Run, edit: Edit, repo: Path) -> None:
     assert "working copy clean" in succeed(run("status")).stdout
 
 
+@pytest.mark.few(1)
 def test_an_editor_that_holds_the_lock_stops_it_before_anything_moved(run: Run, repo: Path) -> None:
     with editor(repo / "repo.gpkg") as database:
         database.execute("BEGIN IMMEDIATE")
@@ -172,6 +173,7 @@ def test_an_editor_that_holds_the_lock_stops_it_before_anything_moved(run: Run, 
     assert rows(repo)[0] == (1, "one")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -202,6 +204,7 @@ def test_the_track_is_trusted_but_verified(
     assert "compared in full" not in run("status").stdout
 
 
+@pytest.mark.few(1)
 def test_a_column_is_added_renamed_and_dropped(run: Run, edit: Edit) -> None:
     before = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
     edit("ALTER TABLE points RENAME COLUMN name TO label")
@@ -282,6 +285,7 @@ def test_a_file_that_is_no_working_copy_is_told_and_kept(run: Run, repo: Path) -
     assert rows(repo, "count(*)", "mine") == [(0,)]
 
 
+@pytest.mark.few(1)
 def test_edits_are_set_aside_and_come_back(run: Run, edit: Edit, repo: Path) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 4")
@@ -401,6 +405,7 @@ def names_at_head(run: Run) -> list[tuple[object, ...]]:
     return [(each["+"]["id"], each["+"]["name"]) for each in changes]
 
 
+@pytest.mark.few(1)
 def test_a_table_that_an_editor_made_becomes_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
     edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
     edit("INSERT INTO shops (name) VALUES ('baker'), ('butcher')")
@@ -428,6 +433,7 @@ def test_a_table_that_an_editor_made_becomes_a_dataset(run: Run, edit: Edit, rep
     assert rows(repo, "fid, name", "shops") == [(1, "baker"), (2, "candlestick maker")]
 
 
+@pytest.mark.few(1)
 def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
     edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
     edit("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('shops', 'attributes')")
@@ -444,6 +450,7 @@ def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, 
     assert rows(repo, "name", "shops") == [("baker",)]
 
 
+@pytest.mark.few(1)
 def test_edits_are_compared_with_any_revision(run: Run, edit: Edit) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 4")
@@ -479,6 +486,7 @@ def test_a_layer_that_gdal_overwrote_is_compared_in_full(run: Run, repo: Path) -
     assert rows(repo) == [(1, "one"), (2, "TWO")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -505,6 +513,7 @@ def test_the_file_itself_is_no_source_and_no_target(
     assert "Nothing to commit" in succeed(run("status")).output
 
 
+@pytest.mark.few(1)
 def test_some_edits_are_committed_and_the_others_stay(run: Run, edit: Edit, repo: Path) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 2")
@@ -534,6 +543,7 @@ def left(run: Run) -> dict[str, int]:
     return dict(changes["points"].get("feature", {})) if changes else {}
 
 
+@pytest.mark.few(1)
 def test_columns_are_committed_before_rows(run: Run, edit: Edit, repo: Path) -> None:
     edit("ALTER TABLE points ADD COLUMN note TEXT")
     edit("UPDATE points SET note = 'x', name = 'uno' WHERE id = 1")
@@ -548,6 +558,7 @@ def test_columns_are_committed_before_rows(run: Run, edit: Edit, repo: Path) -> 
     assert names_at_head(run) == rows(repo)
 
 
+@pytest.mark.few(1)
 def test_some_edits_are_committed_where_triggers_are_gone(run: Run, edit: Edit, repo: Path) -> None:
     with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
         found = "SELECT name FROM sqlite_master WHERE name LIKE '%track_points_%'"
@@ -614,6 +625,7 @@ def test_a_file_that_is_gone_or_of_another_repository_is_told(run: Run, repo: Pa
     assert run("diff", "HEAD^...HEAD").exit_code == 0
 
 
+@pytest.mark.few(1)
 def test_what_was_is_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
     head = run_git("rev-parse", "HEAD", cwd=repo)
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
@@ -637,6 +649,7 @@ def test_what_was_is_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None
     assert run("restore", "-s", "HEAD").exit_code == 44
 
 
+@pytest.mark.few(1)
 def test_columns_that_were_are_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
     edit("ALTER TABLE points ADD COLUMN note TEXT")
     succeed(run("commit", "-m", "A column"))
@@ -654,6 +667,7 @@ def test_columns_that_were_are_restored_as_edits(run: Run, edit: Edit, repo: Pat
     assert (refused.exit_code, "not on both sides" in refused.stderr) == (2, True)
 
 
+@pytest.mark.few(1)
 def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path: Path) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 4")
@@ -679,6 +693,7 @@ def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path:
     assert (refused.exit_code, "more of points than rows" in refused.stderr) == (22, True)
 
 
+@pytest.mark.few(1)
 def test_a_clone_has_a_working_copy_where_one_is_asked_for(repo: Path, tmp_path: Path) -> None:
     clone, bare = tmp_path / "clone", tmp_path / "without"
     told = succeed(invoke(["clone", "--workingcopy", "edits.gpkg", repo, clone])).output

@@ -112,6 +112,7 @@ def test_edits_are_seen_and_committed(run: Run, edit: Callable[..., None], rows:
     assert run("commit", "-m", "Nothing").exit_code == 44
 
 
+@pytest.mark.thorough
 def test_it_follows_head(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
     succeed(run("switch", "-c", "past", "HEAD^"))
     assert rows() == [(1, "one"), (2, "two"), (3, "three")]
@@ -132,6 +133,7 @@ def test_it_follows_head(run: Run, rows: Rows, edit: Callable[..., None]) -> Non
     clean(run)
 
 
+@pytest.mark.thorough
 def test_a_merge_comes_into_it(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
     succeed(run("switch", "-c", "side"))
     edit("UPDATE wc.points SET name = 'uno' WHERE id = 1")
@@ -152,6 +154,7 @@ def test_truncate_is_seen_and_undone(run: Run, rows: Rows, edit: Callable[..., N
     assert rows() == [(1, "one"), (2, "TWO"), (4, "four")]
 
 
+@pytest.mark.thorough
 def test_columns_keep_their_identity(run: Run, edit: Callable[..., None], rows: Rows) -> None:
     edit(
         "ALTER TABLE wc.points RENAME name TO label",
@@ -189,6 +192,7 @@ def test_a_renamed_table_is_the_same(run: Run, edit: Callable[..., None], rows: 
     assert rows("id, name", "sites") == [(1, "x"), (2, "TWO"), (4, "four")]
 
 
+@pytest.mark.thorough
 def test_a_wider_type_is_the_same_column(run: Run, edit: Callable[..., None]) -> None:
     edit("ALTER TABLE wc.points ADD n integer", "UPDATE wc.points SET n = id")
     succeed(run("commit", "-m", "n"))
@@ -201,6 +205,7 @@ def test_a_wider_type_is_the_same_column(run: Run, edit: Callable[..., None]) ->
     clean(run)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["drop", "disable"])
 def test_missing_triggers_are_noticed(
     run: Run, edit: Callable[..., None], server: PostgresServer, way: str
@@ -223,6 +228,7 @@ def test_missing_triggers_are_noticed(
     assert "compared in full" not in succeed(run("status")).stdout
 
 
+@pytest.mark.thorough
 def test_a_dropped_table_is_stated(run: Run, edit: Callable[..., None], rows: Rows) -> None:
     edit("DROP TABLE wc.points")
     assert "its table is gone" in succeed(run("status")).stdout
@@ -231,6 +237,7 @@ def test_a_dropped_table_is_stated(run: Run, edit: Callable[..., None], rows: Ro
     clean(run)
 
 
+@pytest.mark.thorough
 def test_a_new_table_is_taken_in(run: Run, edit: Callable[..., None], repo: Path) -> None:
     edit(
         "CREATE TABLE wc.trees (tree serial PRIMARY KEY, kind varchar(20), planted date, "
@@ -255,6 +262,7 @@ def test_a_new_table_is_taken_in(run: Run, edit: Callable[..., None], repo: Path
     }
 
 
+@pytest.mark.thorough
 def test_tables_are_imported(run: Run, server: PostgresServer, edit: Callable[..., None]) -> None:
     edit(
         "DROP SCHEMA IF EXISTS other CASCADE",
@@ -280,6 +288,7 @@ def test_tables_are_imported(run: Run, server: PostgresServer, edit: Callable[..
     clean(run)
 
 
+@pytest.mark.thorough
 def test_an_editor_that_has_yet_to_commit_makes_us_refuse(
     run: Run, server: PostgresServer, rows: Rows
 ) -> None:
@@ -316,6 +325,7 @@ def test_what_cannot_be_is_one_line(repo: Path, server: PostgresServer, run: Run
     assert "working copy clean" in succeed(run("status")).stdout
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_away_is_told(repo: Path, server: PostgresServer, run: Run) -> None:
     key = "kart" if (repo / ".kart").exists() else "havasu"
     away = f"postgresql://maps:hush@/gis/s?host={server.folder}/none"

@@ -83,6 +83,7 @@ def test_damage_is_a_problem(run: Run, table: Path) -> None:
     assert refused.exit_code != 0 and "is missing" in refused.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "count"),
     [((), 2), (("points",), 2), (("points:feature:10",), 1), (("HEAD",), 2), (("HEAD^",), 5)],

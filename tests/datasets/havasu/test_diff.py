@@ -25,6 +25,7 @@ def in_order(found: list[Any], schema: Schema) -> list[Any]:
     return found if schema.key else sorted(found, key=repr)
 
 
+@pytest.mark.thorough
 @examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), hilbert=st.booleans(), threads=st.sampled_from([1, 2]))
 def test_large_diffs_are_small_ones(
@@ -58,6 +59,7 @@ def test_large_diffs_are_small_ones(
     assert in_order(undone, schema) == in_order(wanted, schema)
 
 
+@pytest.mark.thorough
 @examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), task_bytes=st.sampled_from([1, 400, 1 << 20]))
 def test_large_diffs_of_tables_in_nearly_one_order(

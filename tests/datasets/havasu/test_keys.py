@@ -72,6 +72,7 @@ def test_damage_at_every_place_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
             cache.find(keys)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [16, 17])
 def test_a_look_up_is_right_or_notices_the_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int

@@ -157,6 +157,7 @@ def test_records_that_multiply_are_refused() -> None:
         parse_manifest(container(record(twice), 1, b"x"), WHERE)
 
 
+@pytest.mark.thorough
 def test_a_file_that_unpacks_to_much_more_is_refused_at_once() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     zeros = bytes(1 << 20)

@@ -85,6 +85,7 @@ def test_any_table_comes_back_in_flavour_havasu(table: TableMetadata) -> None:
     assert parse_metadata(format_metadata(table), WHERE) == table
 
 
+@pytest.mark.thorough
 @given(metadatas(), st.sampled_from(Flavour))
 def test_what_was_read_is_written_to_equal_bytes(table: TableMetadata, flavour: Flavour) -> None:
     first = format_metadata(table, flavour=flavour)
