@@ -23,14 +23,21 @@ def write_review_page(
     repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
 ) -> None:
     """Write the page of a review."""
-    from havasu_vc.review import Page, raster_pictures, write_page
+    from havasu_vc.review import Page, raster_pictures, tiles_of, write_page
 
     _check(output)
+    tiles = tiles_of(repo.config)
     page = Page(pictures=raster_pictures(repo.rasters.open_url))
     found = repo.review(revisions, filters, samples=samples, page=page)
     with opened_output(output) as out:
-        command = _command(revisions, filters)
-        write_page(out, page, found, more=command, repository=repo.git.path.resolve().name)
+        write_page(
+            out,
+            page,
+            found,
+            more=_command(revisions, filters),
+            repository=repo.git.path.resolve().name,
+            tiles=tiles,
+        )
 
 
 def write_diff_page(

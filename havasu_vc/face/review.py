@@ -9,7 +9,7 @@ import re
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.face.queries import Query, revision_in
 from havasu_vc.library import Repo
-from havasu_vc.review import Page, raster_pictures, review_diffs, write_page
+from havasu_vc.review import Page, raster_pictures, review_diffs, tiles_of, write_page
 
 __all__ = ["review"]
 
@@ -31,8 +31,14 @@ def review(repo: Repo, query: Query) -> tuple[str, str]:
         base, head, dots = revision_in(query, "base"), revision_in(query, "head"), "..."
     page = Page(pictures=raster_pictures(repo.rasters.open_url))
     found = repo.review(f"{base}{dots}{head}", (), samples=40, page=page)
-    name = repo.git.path.resolve().name
-    write_page(out, page, found, more=f"havasu-vc diff {base}{dots}{head}", repository=name)
+    write_page(
+        out,
+        page,
+        found,
+        more=f"havasu-vc diff {base}{dots}{head}",
+        repository=repo.git.path.resolve().name,
+        tiles=tiles_of(repo.config),
+    )
     return _with_policy(out.getvalue())
 
 

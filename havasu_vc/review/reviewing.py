@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.measuring import Measure, measure_of
@@ -79,7 +80,14 @@ def review(
     found = [each for path, each in broken.items() if wanted.of(path) is not None]
     watch.unread += [each.path for each in found]
     one = _Reviewer(
-        _Versions(repo, ends), RowsThatChangeBack(repo, ends), watch, page, samples, target, show
+        _Versions(repo, ends),
+        RowsThatChangeBack(repo, ends),
+        watch,
+        page,
+        samples,
+        target,
+        show,
+        repo.settings,
     )
     for diff in diff_revisions(repo, ends.old, ends.new, filters, skipped=broken):
         each = one.review(diff, whole=wanted.of(diff.path) == DatasetFilter(diff.path))
@@ -104,6 +112,7 @@ class _Reviewer:
     samples: int
     target: Crs | None
     show: Reproject | None
+    settings: Settings
 
     def review(self, diff: DatasetDiff, *, whole: bool) -> DatasetReview:
         """Return what happened to a dataset, of which rows may be filtered out."""
@@ -120,6 +129,8 @@ class _Reviewer:
             suspects,
         ]
         each = summarise(diff, means, [seer for seer in seers if seer is not None])
+        if self.page is not None and new is not None:
+            self.page.datasets[-1].around.read(new, self.settings)
         each = _placed(each, diff, self.target)
         if rows.missing is not None:
             self.watch.unread.append(diff.path)

@@ -21,6 +21,7 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import ColumnCells, shown_values
+from havasu_vc.review.page.neighbours import Neighbours
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.page.places import BOTH, NEW, OLD, RowShapes
 from havasu_vc.review.report import DatasetReview, FlagKind
@@ -111,6 +112,8 @@ class DatasetRows:
         self.count = 0
         """Rows that are on the page."""
         self._places = RowShapes(diff, reproject)
+        self.around = Neighbours(diff, reproject, self._places)
+        """Rows that did not change, for the map."""
         self._cells: dict[int, ColumnCells] = {}
         self._kinds: list[npt.NDArray[np.uint8]] = []
         self._flags: list[npt.NDArray[np.uint32]] = []
@@ -216,6 +219,9 @@ class DatasetRows:
         if places.one_place and places.fields[1] is not None:
             moved = changed.get(places.fields[1].id)
             stays = kinds == UPDATE if moved is None else (kinds == UPDATE) & ~moved
+        elif places.of_rasters and old is not None and new is not None:
+            stays = (kinds == UPDATE) & places.same_footprints(old, new)
+        self.around.see(old, new)
         if old is not None:
             size += places.add(self.count, old, np.flatnonzero((kinds != INSERT) & ~stays), OLD)
         if new is not None:
@@ -239,6 +245,7 @@ class DatasetRows:
             "keys": {"lengths": packer.numbers(lengths), "text": self._key_text(packer)},
             "columns": [self._column(number, packer) for number in self._order()],
             "places": self._places.pack(packer),
+            "around": self.around.pack(packer),
             "pictures": [
                 {
                     "column": name,

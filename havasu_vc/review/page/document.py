@@ -20,6 +20,7 @@ from typing import Any, TextIO
 from havasu_vc.review.json import json_value
 from havasu_vc.review.page.collecting import FLAGS, Page
 from havasu_vc.review.page.packing import Packer
+from havasu_vc.review.page.tiles import Tiles
 from havasu_vc.review.report import Cell, Review
 
 __all__ = ["asset", "script", "write_page"]
@@ -33,6 +34,7 @@ SCRIPTS = (
     "basemap",
     "drawing",
     "layers",
+    "tiles",
     "pointing",
     "map",
     "marks",
@@ -77,10 +79,11 @@ def write_page(
     more: str,
     summary: bool = True,
     repository: str = "",
+    tiles: Tiles | None = None,
 ) -> None:
     """Write a page; `more` is the command that shows all rows, `repository` a name for its head.
 
-    Without `summary` it shows the rows alone.
+    Without `summary` it shows the rows alone; with `tiles` it asks their server for a map.
     """
     packer = Packer()
     by_path = {each.path: each for each in review.datasets}
@@ -88,6 +91,7 @@ def write_page(
         "summary": summary,
         "more": more,
         "repository": repository,
+        "tiles": None if tiles is None else {"url": tiles.url, "words": tiles.attribution},
         "review": json_value(_shortened(review)),
         "flags": [kind.value for kind in FLAGS],
         "datasets": [rows.pack(packer, by_path[rows.path]) for rows in page.datasets],
@@ -96,7 +100,7 @@ def write_page(
     code, style = script(), asset("page.css")
     title = f"{'Review of ' if summary else ''}{review.base} to {review.head}"
     filled = {
-        "policy": _policy(code, style),
+        "policy": _policy(code, style, tiles),
         "title": html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),
         "style": style,
         "manifest": _embedded(manifest),
@@ -135,10 +139,11 @@ def _short_cell(cell: Cell) -> Cell:
     return Cell(cell.column, old, new)
 
 
-def _policy(code: str, style: str) -> str:
+def _policy(code: str, style: str, tiles: Tiles | None) -> str:
+    images = "data:" if tiles is None else f"data: {tiles.origin}"
     return (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"img-src {images}; base-uri 'none'; form-action 'none'"
     )
 
 

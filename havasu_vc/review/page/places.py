@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, GeometryError
-from havasu_vc.geo.sketching import Outlines, outlines, simplified
+from havasu_vc.geo.raster_v1_outlines import footprints
+from havasu_vc.geo.sketching import LINE_PATH, Outlines, outlines, simplified
 from havasu_vc.looking import reprojection
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
@@ -33,6 +34,8 @@ STEP = 2e-7
 FARTHEST = 1e150
 """Coordinates beyond are no place."""
 OLD, NEW, BOTH = 1, 2, 3
+MOST_FOOTPRINTS = 2000
+"""Rasters of a dataset that are on the map."""
 MAP_CRS = "OGC:CRS84"
 
 _Floats = npt.NDArray[np.float64]
@@ -44,7 +47,12 @@ class RowShapes:
     def __init__(self, diff: DatasetDiff, reproject: Reproject | None) -> None:
         self._headers = (side_of(diff, new=False), side_of(diff, new=True))
         self.fields = tuple(next(iter(header.schema.geometries), None) for header in self._headers)
-        """The column before and after."""
+        """The column before and after; of a dataset without geometries its first raster."""
+        self.of_rasters = self.fields == (None, None)
+        """Whether shapes are footprints."""
+        if self.of_rasters:
+            self.fields = tuple(map(_first_raster, self._headers))
+        self._footprints_left = MOST_FOOTPRINTS
         self._reproject = reproject if self._is_known(reproject) else None
         self._shapes: list[tuple[Ints, npt.NDArray[np.uint8], Ints]] = []
         self._paths: list[Outlines] = []
@@ -56,7 +64,7 @@ class RowShapes:
         """The kind of coordinates: `globe` for degrees, `own`, or `none`."""
         if self.fields == (None, None):
             return "none"
-        return "own" if self._reproject is None else "globe"
+        return "globe" if self.of_rasters or self._reproject else "own"
 
     @property
     def crs(self) -> str | None:
@@ -77,7 +85,7 @@ class RowShapes:
         return old.id == new.id and names[0] == names[1] and wkts[0] == wkts[1]
 
     def _is_known(self, reproject: Reproject | None) -> bool:
-        if reproject is None:
+        if reproject is None or self.of_rasters:
             return False
         for field, header in zip(self.fields, self._headers, strict=True):
             if field is None:
@@ -95,7 +103,10 @@ class RowShapes:
         field, header = self.fields[new], self._headers[new]
         if field is None or not len(rows):
             return 0
-        found = self._outlines(column.take(pa.array(rows)), field, header)
+        if self.of_rasters:
+            found = self._footprints(column.take(pa.array(rows)))
+        else:
+            found = self._outlines(column.take(pa.array(rows)), field, header)
         if not len(found.rows):
             return 0
         owners, counts = np.unique(found.rows, return_counts=True)
@@ -103,6 +114,33 @@ class RowShapes:
         self._shapes.append((first + rows[owners], sides, counts))
         self._paths.append(found)
         return 16 * len(found.x) + 9 * len(owners)
+
+    def same_footprints(self, old: pa.Array, new: pa.Array) -> npt.NDArray[np.bool_]:
+        """Return in which rows a raster covers what it covered, of as many as are looked at."""
+        most = self._footprints_left
+        sides = (footprints(column.slice(0, most)) for column in (old, new))
+        same = np.zeros(len(old), np.bool_)
+        same[:most] = [a is not None and a == b for a, b in zip(*sides, strict=True)]
+        return same
+
+    def _footprints(self, column: pa.Array) -> Outlines:
+        """Return outlines of what rasters cover, of the first ones: each takes a while."""
+        wanted = column.slice(0, self._footprints_left)
+        self._footprints_left -= len(wanted)
+        owners, rings = [], []
+        for row, shape in enumerate(footprints(wanted)):
+            parts = [] if shape is None else shape["coordinates"]
+            for part in parts if shape and shape["type"] == "MultiPolygon" else [parts]:
+                owners += [row] * len(part)
+                rings += [np.array(ring, np.float64) for ring in part]
+        places = np.concatenate([*rings, np.zeros((0, 2))])
+        return Outlines(
+            np.array(owners, np.int64),
+            np.full(len(rings), LINE_PATH, np.uint8),
+            np.array([len(ring) for ring in rings], np.int64),
+            places[:, 0],
+            places[:, 1],
+        )
 
     def _outlines(self, column: pa.Array, field: Field, header: DatasetHeader) -> Outlines:
         wkb = self._wkb(column, field, header)
@@ -172,6 +210,10 @@ class RowShapes:
             return 0.0, 1.0
         least, most = float(values.min()), float(values.max())
         return least, (most - least) / 2**30 or 1.0
+
+
+def _first_raster(header: DatasetHeader) -> Field | None:
+    return next((each for each in header.schema.fields if each.raster is not None), None)
 
 
 def listed_shapes(header: DatasetHeader, rows: pa.RecordBatch) -> dict[str, Any] | None:

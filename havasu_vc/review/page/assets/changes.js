@@ -1,7 +1,7 @@
 // All changed rows, numbered through the datasets, and which of them the reader wants to see.
 // Everything is in typed arrays; a row is a number until it is shown.
 
-import { placesOf } from "./projection.js";
+import { beside, placesOf } from "./projection.js";
 
 export const INSERT = 0;
 export const UPDATE = 1;
@@ -136,6 +136,15 @@ class Dataset {
   get shapes() {
     const found = placesOf(this.manifest.places, this.parts, this.count);
     Object.defineProperty(this, "shapes", { value: found });
+    return found;
+  }
+
+  // Unchanged rows beside the changes, with their shapes in the same turn of the world.
+  get around() {
+    const { around } = this.manifest;
+    const found = around && { ...around, shapes: placesOf(around.places, this.parts, around.count) };
+    if (found) beside(found.shapes, this.shapes);
+    Object.defineProperty(this, "around", { value: found });
     return found;
   }
 

@@ -125,7 +125,7 @@ export class Detail {
         cell.column.before ? element("span", { class: "type" }, "was ", value(cell.column.before, 60)) : null,
         element("span", { class: "type" }, sentence(cell.column.type)));
       const values = kind === UPDATE ? this.pair(cell) : [this.one(kind === INSERT ? cell.now : cell.old)];
-      return [element("tr", {}, name, values.map((each) => element("td", {}, each))), pictures ? element("tr", {}, element("td", { colspan: heads.length }, pictures)) : null];
+      return [pictures ? element("tr", {}, element("td", { colspan: heads.length }, pictures)) : null, element("tr", {}, name, values.map((each) => element("td", {}, each)))];
     });
     return [
       element("table", { class: "cells" }, element("thead", {}, element("tr", {}, heads.map((text) => element("th", { scope: "col" }, text)))), element("tbody", {}, lines)),

@@ -63,6 +63,37 @@ function sprites(radius, colours, ratio) {
   return found;
 }
 
+// Draw unchanged shapes, thin and grey.
+export function* drawAround(context, sets, { view, width, height, colours, ratio }) {
+  const edge = 12 / view.scale;
+  const seen = {
+    left: view.x - width / 2 / view.scale - edge, right: view.x + width / 2 / view.scale + edge,
+    top: view.y - height / 2 / view.scale - edge, bottom: view.y + height / 2 / view.scale + edge,
+  };
+  const [left, top] = [width / 2 - view.x * view.scale, height / 2 - view.y * view.scale];
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.strokeStyle = context.fillStyle = colours.around;
+  context.lineWidth = 1;
+  for (const { shapes } of sets) {
+    const { kinds, firstPath, firstVertex, x, y, boxes, count } = shapes;
+    for (let shape = 0; shape < count; shape++) {
+      if (!inside(boxes, shape, seen)) continue;
+      const path = new Path2D();
+      for (let part = firstPath[shape]; part < firstPath[shape + 1]; part++) {
+        for (let i = firstVertex[part]; i < firstVertex[part + 1]; i++) {
+          const [px, py] = [x[i] * view.scale + left, y[i] * view.scale + top];
+          if (kinds[part] === 0) context.fillRect(px - 1.5, py - 1.5, 3, 3);
+          else if (i === firstVertex[part]) path.moveTo(px, py);
+          else path.lineTo(px, py);
+        }
+        if (kinds[part] === 2) path.closePath();
+      }
+      context.stroke(path);
+      if (shape % 300 === 299) yield;
+    }
+  }
+}
+
 // Draw the shapes `items` has for a side ("before", "after" or "both").
 export function* drawShapes(context, items, side, { view, width, height, colours, ratio }) {
   const lists = { before: [], deleted: [], inserted: [], after: [] };

@@ -2,11 +2,12 @@
 // the rows it is given, in one space at a time: the globe, or a dataset's own coordinates.
 
 import { drawGrid, scaleBar } from "./basemap.js";
-import { drawShape, drawShapes, extent, mark, middle, rolesOf, strayVertices } from "./drawing.js";
+import { drawAround, drawShape, drawShapes, extent, mark, middle, rolesOf, strayVertices } from "./drawing.js";
 import { find } from "./elements.js";
 import { Layer } from "./layers.js";
 import { Pointing } from "./pointing.js";
 import { View } from "./projection.js";
+import { Tiles } from "./tiles.js";
 import { plain } from "./text.js";
 
 export const MODES = ["both", "before", "after", "swipe", "blink", "side"];
@@ -15,7 +16,7 @@ const BUDGET = 7;
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class ChangeMap {
-  constructor(changes, world, colours, { select }) {
+  constructor(changes, world, colours, { select, tiles }) {
     Object.assign(this, { changes, world, colours, select });
     this.box = find("map");
     this.canvas = find("canvas");
@@ -33,6 +34,8 @@ export class ChangeMap {
     this.moved = 0;
     const shapes = (side) => (context, frame) => drawShapes(context, this.items, side, frame);
     this.layers = { both: new Layer(shapes("both")), before: new Layer(shapes("before")), after: new Layer(shapes("after")) };
+    this.tiles = new Tiles(tiles, () => this.request());
+    this.around = new Layer((context, frame) => drawAround(context, this.unchanged(), frame));
     this.land = new Layer(function* (context, { view, width, height, colours, ratio }) {
       world.draw(context, view, width, height, colours, ratio);
     });
@@ -54,7 +57,7 @@ export class ChangeMap {
     const other = space !== this.space;
     this.space = space;
     this.items = this.gather();
-    for (const layer of Object.values(this.layers)) layer.invalidate();
+    for (const layer of [this.around, ...Object.values(this.layers)]) layer.invalidate();
     if (other) this.fit();
     this.note();
     this.request();
@@ -87,6 +90,12 @@ export class ChangeMap {
     return this.space === "globe" ? dataset.place === "globe" : dataset === this.space;
   }
 
+  // Unchanged rows beside the changes, of the datasets that are in sight.
+  unchanged() {
+    const owners = new Set(this.items.rows.subarray(0, this.items.count).length ? this.items.owners.subarray(0, this.items.count) : []);
+    return this.changes.datasets.filter((each) => owners.has(each.number) && each.around).map((each) => each.around);
+  }
+
   get grid() {
     return this.space && this.space !== "globe" ? this.space.shapes.grid : null;
   }
@@ -100,6 +109,8 @@ export class ChangeMap {
     const elsewhere = changes.datasets.filter((each) => each.place === "own" && each.count && each !== own);
     if (elsewhere.length) parts.push(`Choose ${elsewhere.map((each) => plain(each.path)).join(" or ")} to see it in its own coordinates.`);
     const simplified = changes.datasets.filter((each) => this.space && this.holds(each)).reduce((sum, each) => sum + each.simplified, 0);
+    const beside = changes.datasets.filter((each) => this.space === "globe" && each.around).reduce((sum, each) => [sum[0] + each.around.count, sum[1] + each.around.total], [0, 0]);
+    if (beside[0] < beside[1]) parts.push(`${beside[0].toLocaleString("en-US")} of ${beside[1].toLocaleString("en-US")} unchanged rows nearby are shown.`);
     if (simplified) parts.push(`${simplified.toLocaleString("en-US")} large shapes are drawn simplified.`);
     find("map-note").textContent = parts.join(" ");
     this.box.classList.toggle("empty", !this.space);
@@ -121,7 +132,7 @@ export class ChangeMap {
   }
 
   recolour() {
-    for (const layer of [this.land, ...Object.values(this.layers)]) layer.invalidate();
+    for (const layer of [this.land, this.around, ...Object.values(this.layers)]) layer.invalidate();
     this.request();
   }
 
@@ -230,7 +241,7 @@ export class ChangeMap {
   get wanted() {
     const { mode } = this;
     const shapes = mode === "swipe" || mode === "side" || mode === "blink" ? ["before", "after"] : [mode];
-    return [...(this.space === "globe" ? [this.land] : []), ...shapes.map((side) => this.layers[side])];
+    return [...(this.space === "globe" ? [this.land, this.around] : []), ...shapes.map((side) => this.layers[side])];
   }
 
   frame() {
@@ -279,8 +290,12 @@ export class ChangeMap {
     context.beginPath();
     context.rect(left, 0, right - left, height);
     context.clip();
-    if (this.space === "globe") this.land.paint(context, view, width, height);
+    if (this.space === "globe") {
+      this.land.paint(context, view, width, height);
+      this.tiles.paint(context, view, width, height);
+    }
     drawGrid(context, view, width, height, colours, this.grid);
+    if (this.space === "globe") this.around.paint(context, view, width, height);
     this.layers[side].paint(context, view, width, height);
     this.drawSelected(side, view, colours);
     context.restore();

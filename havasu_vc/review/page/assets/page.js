@@ -29,7 +29,7 @@ if (manifest.summary) showSummary(manifest, changes, { filter: explore, open: op
 
 const world = new World(JSON.parse(parts.string(manifest.world)));
 const conflictMaps = manifest.summary ? showConflicts(manifest.review.conflicts, world, palette) : [];
-const map = new ChangeMap(changes, world, palette, { select });
+const map = new ChangeMap(changes, world, palette, { select, tiles: manifest.tiles });
 const marks = new Marks(changes, manifest.review);
 const table = new Table(changes, { select, dress: (line, row) => marks.dress(line, row), open: (row) => { map.fit(row); find("detail").querySelector("h2")?.focus(); } });
 const detail = new Detail(changes, { marks: (row) => marks.buttons(row, (mark) => turnMark(row, mark)), undo: manifest.summary ? manifest.review : null, go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
@@ -39,6 +39,7 @@ let chosen = -1;
 showExplorer();
 showLegend();
 showModes();
+showTiles();
 showNotice();
 listen();
 narrow(filters.state);
@@ -81,7 +82,7 @@ function showNotice() {
 function palette() {
   if (!palette.known) {
     const style = getComputedStyle(document.documentElement);
-    const names = ["sea", "land", "border", "grid", "label", "plain", "casing", "focus", "move", ...ROLES];
+    const names = ["sea", "land", "border", "grid", "label", "plain", "casing", "focus", "move", "around", ...ROLES];
     palette.known = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--map-${name}`).trim()]));
     palette.known.mark = palette.known.deleted;
   }
@@ -96,7 +97,12 @@ function showLegend() {
     context.scale(2, 2);
     mark(context, role, 8, 8, 4.5, palette());
     return element("li", {}, canvas, words[role]);
-  }));
+  }), changes.datasets.some((each) => each.manifest.around) ? element("li", {}, element("span", { class: "around", "aria-hidden": "true" }), "unchanged") : null);
+}
+
+function showTiles() {
+  find("tiles-words").textContent = manifest.tiles ? plain(manifest.tiles.words, 200) : "";
+  if (manifest.tiles) find("complete").textContent = `Its map asks ${new URL(manifest.tiles.url).host} for tiles, as its maker wished; else this page is complete in itself.`;
 }
 
 function showModes() {

@@ -110,6 +110,19 @@ function turn(shapes) {
   }
 }
 
+// Bring shapes into the turn of the world in which others are.
+export function beside({ x, boxes, firstPath, firstVertex, count }, others) {
+  if (!others.count) return;
+  const at = (others.boxes[0] + others.boxes[2]) / 2;
+  for (let shape = 0; shape < count; shape++) {
+    const turns = Math.round(at - (boxes[4 * shape] + boxes[4 * shape + 2]) / 2);
+    if (!turns) continue;
+    for (let i = firstVertex[firstPath[shape]]; i < firstVertex[firstPath[shape + 1]]; i++) x[i] += turns;
+    boxes[4 * shape] += turns;
+    boxes[4 * shape + 2] += turns;
+  }
+}
+
 // What of the plane is seen: its middle, and how many pixels a unit is.
 export class View {
   constructor(x = 0.5, y = 0.5, scale = 256) {

@@ -179,9 +179,10 @@ function brief(dataset, at) {
   ];
 }
 
-// What happened to a shape, where that is less than its coordinates.
+// What happened to a shape or a raster, where that is less than its coordinates.
 function shapeWords(dataset, at, { column, kind, old, now }) {
-  if (kind !== UPDATE || column.kind !== "geometry" || !old?.text || !now?.text) return null;
+  if (kind !== UPDATE || column.kind === "value" || !old?.text || !now?.text) return null;
+  if (column.kind === "raster") return value(now.text.split("): ")[1] ?? "changed", 60);
   const length = dataset.distance(at);
   return length > 0 ? `moved ${distance(length, dataset.unit)}` : "changed";
 }
