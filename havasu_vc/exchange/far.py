@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pyarrow import fs
 
 from havasu_vc.errors import InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange.formats import table_documents
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
 from havasu_vc.store.object_urls import is_url, shown_url, with_endpoint
@@ -104,6 +105,18 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
             _require_readable(location, PurePosixPath(base).suffix.lower())
             return PurePosixPath(base).stem, [_file(url, base, there, base)]
         found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
+        if (table := table_documents(each.path for each in found)) is not None and magic is None:
+            where, format_ = table
+            inside = urlunsplit(url._replace(path="/" + where.partition("/")[2]))
+            raise InvalidFileError(
+                shown_url(location),
+                f"{shown_url(inside)} is a table of {format_.label}, "
+                "whose files are more than its rows",
+                hints=(
+                    f"get its folder as it is, and import {format_.table}:FOLDER",
+                    "or write what Spark reads of it: `havasu_vc.spark.write`",
+                ),
+            )
     wanted = None if magic is None else _pattern(url.path[len(start) :])
     files = sorted(
         (

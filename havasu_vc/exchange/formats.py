@@ -13,8 +13,9 @@ A format without a reader has layers, which GDAL opens as its driver (`ogr`).
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -33,8 +34,10 @@ __all__ = [
     "ExportFormat",
     "FileFormat",
     "format_of_file",
+    "format_of_table",
     "format_written",
     "load",
+    "table_documents",
 ]
 
 ARCHIVE = ".zip"
@@ -79,6 +82,8 @@ class FileFormat:
     """Files of it in a folder, in words; None where they are not looked for there."""
     table: str | None = None
     """The word before the place of a table that is a folder."""
+    marks: tuple[str, re.Pattern[str]] | None = None
+    """The folder and the names of the documents by which such a table is known."""
     folders: tuple[str, ...] = ()
     """Names under which datasets are exported to folders of it."""
     export: ExportFormat | None = None
@@ -161,11 +166,18 @@ FORMATS = (
         written=(".csv", ".tsv"),
         writer="csv_writer:write_rows",
     ),
-    FileFormat("Delta", reader="delta:open_delta", table="delta", folders=("delta",)),
+    FileFormat(
+        "Delta",
+        reader="delta:open_delta",
+        table="delta",
+        marks=("_delta_log", re.compile(r"\d{20}\..*(json|parquet)|_last_checkpoint")),
+        folders=("delta",),
+    ),
     FileFormat(
         "Iceberg",
         reader="iceberg:open_iceberg",
         table="iceberg",
+        marks=("metadata", re.compile(r".*\.metadata\.json(\.gz)?")),
         folders=("iceberg", "iceberg-v3"),
     ),
     FileFormat(
@@ -198,6 +210,32 @@ TABLES: Mapping[str, FileFormat] = MappingProxyType(
 """Formats of tables that are folders, by the word before their place."""
 FOLDER_EXPORTS = tuple(name for each in FORMATS for name in each.folders)
 """Names of formats that datasets are exported to as folders."""
+
+
+def table_documents(paths: Iterable[str]) -> tuple[str, FileFormat] | None:
+    """Return where the first table is of which one of some files is a document, and its format.
+
+    >>> where, format = table_documents(["a.parquet", "lake/wells/metadata/v1.metadata.json"])
+    >>> where, format.label
+    ('lake/wells', 'Iceberg')
+    """
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        place, _, within = folder.rpartition("/")
+        for each in TABLES.values():
+            if each.marks is not None and within == each.marks[0] and each.marks[1].fullmatch(name):
+                return place, each
+    return None
+
+
+def format_of_table(folder: str | Path) -> FileFormat | None:
+    """Return the format of the table that a folder is; None where it is none."""
+    for each in TABLES.values():
+        if each.marks is not None and (documents := Path(folder, each.marks[0])).is_dir():
+            found = table_documents(f"{each.marks[0]}/{name}" for name in os.listdir(documents))
+            if found is not None:
+                return each
+    return None
 
 
 def format_of_file(path: Path) -> FileFormat | None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from havasu_vc.exchange.formats import (
     TABLES,
     FileFormat,
     format_of_file,
+    format_of_table,
     load,
 )
 from havasu_vc.exchange.layout import listed
@@ -39,6 +40,10 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.delta_source import DeltaSource
+    from havasu_vc.exchange.iceberg import IcebergSource
 
 __all__ = [
     "WindowedSource",
@@ -92,6 +97,9 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
         source = _open_table(*table, options)
         if layers and list(layers) != [source.name]:
             raise _no_layer(location, layers[0], [source.name])
+        if table[1] == location:
+            note = f"{location} is read as the table of {TABLES[table[0]].label} that it is"
+            source = replace(source, notes=(note, *source.notes))
         return [source]
     if options.snapshot is not None:
         raise InvalidArgumentError(
@@ -139,21 +147,24 @@ def list_source_layers(location: str) -> list[str]:
 def parse_table_location(location: str) -> tuple[str, str] | None:
     """Return the format and place of a table, None for a file, folder or pattern.
 
+    A folder that is a table is one also where no word says so: its files are more than its rows.
+
     >>> parse_table_location("iceberg:/data/roads"), parse_table_location("roads.gpkg")
     (('iceberg', '/data/roads'), None)
     """
     format_, colon, place = location.partition(":")
     if not colon or format_ not in TABLES:
-        return None
+        there = format_of_table(location) if location and "\x00" not in location else None
+        return None if there is None or there.table is None else (there.table, location)
     if not place:
         raise InvalidArgumentError(f"{location} names no table", hints=(f"{format_}:FOLDER",))
     return format_, place
 
 
-def _open_table(format_: str, place: str, options: SourceOptions) -> Source:
+def _open_table(format_: str, place: str, options: SourceOptions) -> DeltaSource | IcebergSource:
     reader = TABLES[format_].reader
     assert reader is not None
-    return cast(Source, load(reader)(place, options))
+    return cast("DeltaSource | IcebergSource", load(reader)(place, options))
 
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:
@@ -226,6 +237,12 @@ def _folder(path: Path, location: str) -> _Found:
     found: dict[str, list[Path]] = {}
     for folder, folders, names in os.walk(path):
         # Engines keep their own files under names with these marks.
+        if (table := format_of_table(folder)) is not None:
+            raise InvalidFileError(
+                location,
+                f"{folder} is a table of {table.label}, whose files are more than its rows",
+                hints=(f"import it by itself: {table.table}:{folder}",),
+            )
         folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
         for name in sorted(names):
             format = None if name.startswith(("_", ".")) else format_of_file(Path(name))

@@ -130,6 +130,8 @@ def test_a_release_in_the_bucket_commits_what_differs(bucket: S3FileSystem, tmp_
         ("s3://sources/broken/*.csv", SourceNotFoundError, "no Parquet file"),
         ("s4://sources/x.parquet", SourceNotFoundError, "there is no file s4://"),
         ("s3://sources/mixed/", InvalidFileError, "its columns differ"),
+        ("s3://sources/delta/", InvalidFileError, "s3://sources/delta is a table of Delta, whose"),
+        ("s3://sources/ice/", InvalidFileError, "s3://sources/ice/roads is a table of Iceberg"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_line(
@@ -151,6 +153,11 @@ def test_what_cannot_be_read_is_told_in_one_line(
     put(bucket, "mixed/one.parquet", whole)
     pq.write_table(pa.table({"id": [1]}), tmp_path / "other.parquet")
     put(bucket, "mixed/two.parquet", tmp_path / "other.parquet")
+    # Files that such tables no longer need are there as well.
+    put(bucket, "delta/part-0.parquet", whole)
+    put(bucket, "delta/_delta_log/00000000000000000000.json", whole)
+    put(bucket, "ice/roads/data/part-0.parquet", whole)
+    put(bucket, "ice/roads/metadata/v1.metadata.json", whole)
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     with pytest.raises(kind) as caught:
         repo.import_(location, options=BY_ID)

@@ -1,73 +1,75 @@
-"""`havasu-vc import iceberg:…` and `export --to iceberg-v3`."""
+"""A folder that is a table is read as one, for its files hold old rows too."""
 
-from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.formats.iceberg.values import MAIN, Reference
-from tests.cli.conftest import Run, succeed
-from tests.exchange.test_iceberg import SCHEMA, numbered
-from tests.tables.making import TableMaker
+from tests.cli.conftest import Run
+
+deltalake = pytest.importorskip("deltalake")
 
 
 @pytest.fixture
-def maker(tmp_path: Path) -> TableMaker:
-    made = TableMaker(tmp_path / "roads", SCHEMA)
-    made.commit(made.data(numbered(*range(40))))
-    return made
+def delta(tmp_path: Path) -> Path:
+    """A table of which a row was deleted: the file that had it is still there."""
+    folder = tmp_path / "lake" / "wells"
+    folder.parent.mkdir()
+    deltalake.write_deltalake(str(folder), pa.table({"id": [1, 2, 3], "depth": [10, 20, 30]}))
+    deltalake.DeltaTable(str(folder)).delete("id = 2")
+    assert len(list(folder.glob("*.parquet"))) == 2
+    return folder
 
 
-def test_a_table_is_linked(run: Run, maker: TableMaker) -> None:
-    result = succeed(run("import", f"iceberg:{maker.location}", "--link"))
-
-    assert "Imported 40 rows into roads in " in result.stderr
-    assert f"Link to iceberg:{maker.location}" in result.stderr
-    assert succeed(run("fsck", "--full")).exit_code == 0
-
-    next((maker.location / "data").iterdir()).unlink()
-    result = run("export", "roads", maker.location.parent / "a.csv")
-    assert result.exit_code == 40
-    (line, *hints) = result.stderr.splitlines()
-    assert line.startswith("Error: roads: the linked file file:///") and "is not there" in line
-    assert all(hint.startswith("Hint: ") for hint in hints)
-    assert run("fsck").exit_code == 1
+def rows_of(run: Run, dataset: str) -> list[str]:
+    return run("cat", dataset).stdout.splitlines()[1:]
 
 
-def test_histories_with_branches_and_tags(run: Run, maker: TableMaker) -> None:
-    first = maker.table.metadata.current_snapshot_id
-    assert first is not None
-    second = maker.commit(maker.data(numbered(50)))
-    references = {MAIN: Reference(second), "early": Reference(first, "tag")}
-    maker.change(references=references)
-
-    assert run("import", f"iceberg:{maker.location}", "--refs").exit_code == 2
-    succeed(run("import", f"iceberg:{maker.location}", "--history", "--refs"))
-
-    assert succeed(run("tag")).stdout.split() == ["early"]
-    counted = succeed(run("diff", "early...HEAD", "-o", "feature-count")).stdout
-    assert "1 features changed" in counted
+def test_a_delta_table(run: Run, delta: Path) -> None:
+    done = run("import", str(delta), "--primary-key", "id")
+    assert done.exit_code == 0, done.stderr
+    assert f"Note: {delta} is read as the table of Delta that it is" in done.stderr
+    assert rows_of(run, "wells") == ["1,10", "3,30"]
+    # The version before can be had as well, as by its own name.
+    done = run("import", str(delta), "before", "--snapshot", "0")
+    assert done.exit_code == 0, done.stderr
+    assert rows_of(run, "before") == ["1,10", "2,20", "3,30"]
+    assert run("import", "--list", str(delta)).stdout.split() == ["wells"]
 
 
-def test_a_table_of_version_3_goes_out_and_comes_in(run: Run, tmp_path: Path) -> None:
-    place = tmp_path / "given"
-    result = succeed(run("export", "points", place, "--to", "iceberg-v3"))
-    assert f"rows of points to {place}" in result.stderr
-    assert run("export", "points", place, "--to", "iceberg-v3").exit_code == 2
-    succeed(run("export", "points", place, "--to", "ICEBERG-V3", "--overwrite"))
-    changes = ("--changes", "HEAD^...HEAD")
-    assert run("export", "points", place, "--to", "iceberg-v3", *changes).exit_code == 2
-
-    result = succeed(run("import", f"iceberg:{place}", "again"))
-
-    assert "rows into again in " in result.stderr
+def test_the_word_before_it_needs_no_note(run: Run, delta: Path) -> None:
+    done = run("import", f"delta:{delta}", "--primary-key", "id")
+    assert done.exit_code == 0 and "that it is" not in done.stderr
+    assert rows_of(run, "wells") == ["1,10", "3,30"]
 
 
-def test_a_table_that_cannot_be_linked(run: Run, csv_file: Path, maker: TableMaker) -> None:
-    for arguments in ((csv_file,), (f"iceberg:{maker.location}", "--order", "hilbert")):
-        result = run("import", *arguments, "--link")
-        assert result.exit_code == 2
-        assert "Hint: " in result.stderr
-    file = maker.data(numbered(60))
-    maker.commit(replace(file, path="s3://bucket/a.parquet"))
-    assert "another file system" in run("import", f"iceberg:{maker.location}", "--link").stderr
+def test_a_table_of_a_checkout(run: Run, repo: Path) -> None:
+    assert run("checkout").exit_code == 0
+    folder = repo / "tables" / "points"
+    assert (folder / "metadata").is_dir()
+    done = run("import", folder, "again")
+    assert done.exit_code == 0, done.stderr
+    assert f"{folder} is read as the table of Iceberg that it is" in done.stderr
+    assert sorted(rows_of(run, "again")) == sorted(rows_of(run, "points"))
+
+
+def test_a_folder_of_tables(run: Run, delta: Path) -> None:
+    pq.write_table(pa.table({"id": [7]}), delta.parent / "a.parquet")
+    done = run("import", str(delta.parent), "all")
+    assert done.exit_code != 0
+    assert f"{delta} is a table of Delta, whose files are more than its rows" in done.stderr
+    assert f"import it by itself: delta:{delta}" in done.stderr
+    # Who names files gets files.
+    assert run("import", str(delta.parent / "a.parquet")).exit_code == 0
+
+
+def test_folders_of_those_names_are_no_tables(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    (folder / "metadata").mkdir(parents=True)
+    (folder / "metadata" / "readme.json").write_text("{}")
+    (folder / "_delta_log").mkdir()
+    pq.write_table(pa.table({"id": [7]}), folder / "a.parquet")
+    done = run("import", str(folder))
+    assert done.exit_code == 0, done.stderr
+    assert rows_of(run, "plain") == ["7"]
