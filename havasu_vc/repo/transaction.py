@@ -18,6 +18,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from havasu_vc.datasets.kinds import DEFAULT
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConcurrentChangeError,
@@ -364,10 +365,13 @@ class Transaction:
             if edit.marker != HAVASU_MARKER:
                 continue
             folder = f"{edit.path}/{edit.marker}"
-            inside, files = (find_entry(source, tree, path) for path in (folder, f"{folder}/files"))
+            inside = find_entry(source, tree, folder)
+            if inside is None:
+                continue
+            names = ("files", DEFAULT.documents[0])
+            files, table = (find_entry(source, inside.id, name) for name in names)
             before = None if base is None else find_entry(source, base, f"{folder}/files")
-            if inside is not None:
-                remember_sound(memory, inside.id)
+            remember_sound(memory, inside.id, "" if table is None else table.id)
             # An edit deletes rows that live: where none was deleted twice, none is now.
             if (
                 files is not None

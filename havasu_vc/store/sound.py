@@ -1,12 +1,15 @@
 """Which trees of datasets were looked at and are sound, so that nobody looks twice.
 
-    <common git directory>/havasu/sound     trees of internals, one per line; `<tree>!` for a
-                                            tree of `files` in which no row is deleted twice;
+    <common git directory>/havasu/sound     trees of internals, one per line, as `<tree>@<blob>`
+                                            where they are of a table which this blob names;
+                                            `<tree>!` for a tree of `files` in which no row is
+                                            deleted twice;
                                             `.table-dataset/meta:<tree>` for the meta items
                                             of a Kart dataset
 
 A line is added, never changed; a tree's id says all of what is in it, so a line stays
-true. The file is derived: without it trees are looked at again, no more.
+true. The last tree of a table is what the next one is compared with. The file is derived: without
+it trees are looked at again, no more.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ __all__ = [
     "forget_complete",
     "is_sound",
     "keeps_records",
+    "last_sound",
     "read_complete",
     "remember_sound",
     "settled_mark",
@@ -49,31 +53,52 @@ def settled_mark(files: str) -> str:
     return f"{files}!"
 
 
+class _Known:
+    """What is remembered in one data folder."""
+
+    __slots__ = ("said", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """The lines, each with a line end."""
+        self.said = set(text.replace("@", " @").split())
+        """The trees and marks among them."""
+
+
 @lru_cache(maxsize=16)
-def _known(folder: Path) -> set[str]:
+def _known(folder: Path) -> _Known:
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return set((folder / _NAME).read_text("ascii").split())
-    return set()
+        return _Known((folder / _NAME).read_text("ascii"))
+    return _Known("")
 
 
 def is_sound(folder: Path, tree: str) -> bool:
     """Whether a tree is among those of a data folder that are sound."""
-    return tree in _known(folder)
+    return tree in _known(folder).said
 
 
-def remember_sound(folder: Path, tree: str) -> None:
-    """Remember that a tree is sound."""
+def last_sound(folder: Path, table: str) -> str | None:
+    """Return the tree of a table, named by a blob, that was last remembered as sound."""
+    text = _known(folder).text
+    end = text.rfind(f"@{table}\n") if table else -1
+    return None if end < 0 else text[text.rfind("\n", 0, end) + 1 : end]
+
+
+def remember_sound(folder: Path, tree: str, table: str = "") -> None:
+    """Remember that a tree is sound, and if given the table that it is of."""
     known = _known(folder)
-    if tree in known:
+    if tree in known.said:
         return
-    known.add(tree)
+    line = f"{tree}@{table}\n" if table else f"{tree}\n"
+    known.said.add(tree)
+    known.text += line
     path = folder / _NAME
     # It only spares work next time; the repository may be read-only.
     with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
         full = path.exists() and path.stat().st_size > _MOST
         with open(path, "w" if full else "a") as file:
-            file.write(f"{tree}\n")
+            file.write(line)
 
 
 # Which commits have all of their data files here, so that a fetch looks only at newer ones.

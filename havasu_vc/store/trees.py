@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
 from havasu_vc.records import dataclass
-from havasu_vc.store.flat_trees import FlatTree
+from havasu_vc.store.flat_trees import FlatTree, flat_pairs
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectKind, ObjectSource, read_object
 
 __all__ = [
@@ -387,6 +387,8 @@ def entry_pairs(old: bytes, new: bytes) -> list[tuple[bytes, list[Leaf | None]]]
     The name of a folder ends with a slash, so a file and a folder of one name never pair.
     ValueError for bytes that are no tree.
     """
+    if (flat := flat_pairs(old, new)) is not None:
+        return flat
     before, after = _raw_entries(old), _raw_entries(new)
     pairs: dict[bytes, list[Leaf | None]] = {}
     for side, found in enumerate((before - after, after - before)):

@@ -39,7 +39,6 @@ Rows = dict[int, tuple[str | None, int | None]]
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep a record of every tree, and fold early."""
     monkeypatch.setattr(soundness, "MANY", 1)
-    monkeypatch.setattr(soundness, "MANY_MARKERS", 0)
     monkeypatch.setattr(edit, "MOST_DELTAS", 4)
 
 

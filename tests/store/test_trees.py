@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.flat_trees import FlatTree
+from havasu_vc.store import trees
+from havasu_vc.store.flat_trees import FlatTree, flat_pairs
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
@@ -22,6 +23,7 @@ from havasu_vc.store.trees import (
     changed_tree,
     edit_tree,
     entries,
+    entry_pairs,
     find_datasets,
     find_entry,
     format_tree,
@@ -306,6 +308,36 @@ def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
     assert list(names.items()) == sorted(items.items())
     after = {name: leaf for name, leaf in {**items, **edit}.items() if leaf is not None}
     assert changed_tree(flat, edit) == format_tree(after)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"100644", b"100644", b"100755", b"40000"]),
+            st.sampled_from([b"aa", b"ab", b"bb", b"b0", b"c"]),
+            st.sampled_from([b"x" * 20, b"y" * 20]),
+        ),
+        max_size=5,
+    ),
+    st.data(),
+)
+def test_trees_of_one_length_differ_as_any_others(
+    entries: list[tuple[bytes, bytes, bytes]], data: st.DataObject
+) -> None:
+    other = data.draw(st.lists(st.sampled_from([*entries, (BLOB, b"zz", b"z" * 20)]), max_size=5))
+    sides = [b"".join(b"%s %s\0%s" % entry for entry in each) for each in (entries, other)]
+    found = flat_pairs(*sides)
+    if found is not None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trees, "flat_pairs", lambda old, new: None)
+            assert found == entry_pairs(*sides)
+
+
+@pytest.mark.parametrize("damage", [b"100755 ab\0", b"100644 a/\0", b"100644 \0b\0", b"100644 abc"])
+def test_what_came_is_no_entry_of_that_length(damage: bytes) -> None:
+    good = b"100644 aa\0" + b"x" * 20
+    assert flat_pairs(good, good + b"100644 bb\0" + b"y" * 20) is not None
+    assert flat_pairs(good, good + damage + b"y" * 20) is None
 
 
 @given(

@@ -19,6 +19,7 @@ import os
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.sound_since import Changed
 from havasu_vc.datasets.havasu.standing import Standing, epoch_text
 from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.markers import Epoch
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
@@ -56,8 +56,9 @@ Mask = npt.NDArray[np.bool_]
 
 _KEPT = 8
 """Records of one table that are kept."""
-_VERSION = 1
+_VERSION = 2
 _HASH = 32
+_ALL = (1 << 128) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +207,14 @@ class FileColumns:
         return np.stack([self._numbers(f"{side}{column}") for side in "wsen"], axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """Findings in a sound tree."""
 
     table: str
     """The table-uuid."""
-    trees: Mapping[str, str]
-    """The trees of `files`, `edits` and `data`."""
-    epoch: str
-    """The epoch that is open, as columns have it."""
+    files: str
+    """The tree of `files`."""
     spans: Spans
     """Whose spans the columns have."""
     rows: int
@@ -324,10 +323,10 @@ def record_of(
     standing: Standing,
     table: str,
     schema: Schema,
-    epoch: Epoch,
-    marks: int,
 ) -> Record:
     """Return the record of a tree that is sound, all of whose deltas were parsed."""
+    from havasu_vc.datasets.digest import Digests
+
     spans = Spans.of(schema)
     blobs = {name.rpartition("/")[2].removesuffix(".json"): b for name, b in folder.blobs("files")}
     live = [(delta, blobs[delta.id]) for delta in standing.live.values()]
@@ -336,42 +335,37 @@ def record_of(
         digests.add(delta.digests)
     return Record(
         table,
-        _trees(folder),
-        epoch_text((epoch.number, epoch.opener)),
+        folder.tree_id("files"),
         spans,
         sum(delta.rows for delta, _ in live),
         digests.sums,
-        marks,
+        sum(delta.marks for delta, _ in live) & _ALL,
         dict(standing.folded),
         FileColumns(_batch(live, spans)),
     )
 
 
-def next_record(
-    record: Record,
-    folder: TreeFolder,
-    changed: Sequence[tuple[Delta | str | None, Delta | str | None, str, ObjectId | None]],
-    marks: int,
-) -> Record:
-    """Return the record of a tree that differs from a known one in some deltas.
+def next_record(record: Record, folder: TreeFolder, changed: Sequence[Changed]) -> Record:
+    """Return the record of a tree that differs from a known one in some deltas."""
+    from havasu_vc.datasets.digest import Digests
 
-    Each of `changed` has what stood there and what does, the id, and the document.
-    """
     digests = Digests(dict(record.digests))
-    rows, folded = record.rows, dict(record.folded)
+    rows, marks, folded = record.rows, record.marks, dict(record.folded)
     gone, come = set[str](), list[tuple[Delta, ObjectId]]()
-    for old, new, identity, blob in changed:
-        if isinstance(old, Delta):
-            digests.subtract(old.digests)
-            rows -= old.rows
-            gone.add(identity)
-        if isinstance(new, Delta):
-            assert blob is not None, "what stands there has a document"
-            digests.add(new.digests)
-            rows += new.rows
-            come.append((new, blob))
-        elif new is not None:
-            folded[identity] = new
+    for each in changed:
+        if isinstance(each.old, Delta):
+            digests.subtract(each.old.digests)
+            rows -= each.old.rows
+            marks -= each.old.marks
+            gone.add(each.id)
+        if isinstance(each.new, Delta):
+            assert each.blob is not None, "what stands there has a document"
+            digests.add(each.new.digests)
+            rows += each.new.rows
+            marks += each.new.marks
+            come.append((each.new, each.blob))
+        elif each.new is not None:
+            folded[each.id] = each.new
     batch = record.columns.batch
     if gone:
         stays = np.array([identity not in gone for identity in record.columns.ids], np.bool_)
@@ -381,14 +375,16 @@ def next_record(
         batch = table.to_batches()[0]
         ids = FileColumns(batch).ids
         batch = batch.take(pa.array(sorted(range(len(ids)), key=ids.__getitem__), pa.int64()))
-    return Record(
-        record.table, _trees(folder), record.epoch, record.spans, rows, digests.sums, marks, folded,
-        FileColumns(batch),
-    )  # fmt: skip
-
-
-def _trees(folder: TreeFolder) -> dict[str, str]:
-    return {name: folder.tree_id(name) for name in ("files", "edits", "data")}
+    files, columns = folder.tree_id("files"), FileColumns(batch)
+    return replace(
+        record,
+        files=files,
+        rows=rows,
+        digests=digests.sums,
+        marks=marks & _ALL,
+        folded=folded,
+        columns=columns,
+    )
 
 
 def _name(table: str) -> str:
@@ -428,8 +424,7 @@ def keep_record(memory: Path, record: Record) -> None:
     head = {
         "version": _VERSION,
         "table": record.table,
-        "trees": dict(record.trees),
-        "epoch": record.epoch,
+        "files": record.files,
         "spans": record.spans.document,
         "rows": record.rows,
         "digests": {str(number): list(lanes) for number, lanes in record.digests.items()},
@@ -442,7 +437,7 @@ def keep_record(memory: Path, record: Record) -> None:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data = sink.getvalue()
-    place = memory / RECORDS / f"{_name(record.table)}.{record.trees['files']}"
+    place = memory / RECORDS / f"{_name(record.table)}.{record.files}"
     # It only spares work next time; the repository may be read-only, or the disk full.
     with contextlib.suppress(OSError):
         place.parent.mkdir(exist_ok=True)
@@ -483,8 +478,7 @@ def _parsed(metadata: Mapping[bytes, bytes], batch: pa.RecordBatch) -> Record | 
     key, is_text, geometries = head["spans"]
     return Record(
         head["table"],
-        head["trees"],
-        head["epoch"],
+        head["files"],
         Spans(key, is_text, tuple(geometries)),
         head["rows"],
         {int(number): (first, second) for number, (first, second) in head["digests"].items()},

@@ -50,6 +50,8 @@ Scalar = bool | int | float | str
 """A typed JSON value of a bound."""
 
 _SCALAR = (bool, int, float, str, type(None))
+_STATISTICS = ("values", "nulls", "bytes", "nans", "lower", "upper")
+_THREE_NUMBERS = (int, int, int)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -232,6 +234,17 @@ def entry_from_json(found: Any, file: str, where: str) -> Entry:
 
 def _statistics(value: dict[str, Any], where: str) -> ColumnStatistics:
     expect(value, dict, "statistics", where)
+    facts: list[Any] = [value.get(name) for name in _STATISTICS]
+    values, nulls, size, nans, lower, upper = facts
+    kinds = type(values), type(nulls), type(size)
+    # Half of parsing a file's facts is this, and nearly all are so.
+    if (
+        kinds == _THREE_NUMBERS
+        and (nans is None or type(nans) is int)
+        and type(lower) in _SCALAR
+        and type(upper) in _SCALAR
+    ):
+        return ColumnStatistics(values, nulls, size, nans, lower, upper)
     return ColumnStatistics(
         expect(value.get("values"), int, "values", where),
         expect(value.get("nulls"), int, "nulls", where),

@@ -38,7 +38,7 @@ def parse_json(data: bytes, where: str) -> Any:
     if len(data) > MOST_BYTES:
         raise CorruptDatasetError(where, f"it has {len(data):,} bytes, more than any should")
     try:
-        value = json.loads(data, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        value = _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
         if _HALF.search(data):
             # Half a character, which nothing could print or store.
             json.dumps(value, ensure_ascii=False).encode()
@@ -81,6 +81,10 @@ def document_hash(data: bytes) -> str:
 # binary, so that git never puts two versions together line by line.
 
 _START = b"\0z"
+
+
+# A decoder takes longer to make than a small document to parse.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_object)
 
 
 def one_line(value: Any) -> bytes:
