@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource, object_id
+from havasu_vc.store.objects import Before, ObjectId, ObjectKind, ObjectSource, object_id
 
 __all__ = [
     "Draft",
@@ -22,7 +22,7 @@ class Draft:
         self._source = source
         self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
 
-    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
+    def write(self, kind: ObjectKind, data: bytes, *, before: Before | None = None) -> ObjectId:
         """Take an object in and return its id."""
         identity = object_id(kind, data)
         self._objects[identity] = (kind, data)
@@ -53,7 +53,7 @@ class KeptObjects:
         self.objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         """By id."""
 
-    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
+    def write(self, kind: ObjectKind, data: bytes, *, before: Before | None = None) -> ObjectId:
         """Take an object in and return its id."""
         identity = object_id(kind, data)
         self.objects[identity] = (kind, data)

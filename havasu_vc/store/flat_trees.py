@@ -32,6 +32,11 @@ class FlatTree:
         self._size = size
         self._names = names
 
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        return self._data
+
     @classmethod
     def read(cls, data: bytes) -> FlatTree | None:
         r"""Return the tree of some bytes; None where entries differ in length or mode.

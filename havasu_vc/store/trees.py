@@ -15,7 +15,14 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
 from havasu_vc.records import dataclass
 from havasu_vc.store.flat_trees import FlatTree, flat_pairs
-from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectKind, ObjectSource, read_object
+from havasu_vc.store.objects import (
+    EMPTY_TREE,
+    Before,
+    ObjectId,
+    ObjectKind,
+    ObjectSource,
+    read_object,
+)
 
 __all__ = [
     "BLOB",
@@ -434,7 +441,7 @@ def _raw(name: str) -> bytes:
 class ObjectSink(ObjectSource, Protocol):
     """Something that objects are written to and read back from."""
 
-    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
+    def write(self, kind: ObjectKind, data: bytes, *, before: Before | None = None) -> ObjectId:
         """Take an object in and return its id; `before` is the tree that a tree replaces."""
 
 
@@ -527,4 +534,6 @@ def _edited(
     data = changed_tree(there, changes)
     if not data:
         return None
-    return TREE, bytes.fromhex(sink.write("tree", data, before=before_id))
+    known = there.data if isinstance(there, FlatTree) else None
+    replaced = None if before_id is None else (before_id, known)
+    return TREE, bytes.fromhex(sink.write("tree", data, before=replaced))
