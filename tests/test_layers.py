@@ -160,8 +160,10 @@ def imports(tree: ast.AST, *, late: bool = False, for_types: bool = False) -> It
                     ast.Module(body, []), late=late, for_types=for_types or typing_only
                 )
                 yield from imports(ast.Module(orelse, []), late=late, for_types=for_types)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from imports(node, late=True, for_types=for_types)
+            case ast.expr():
+                pass  # in which there are no statements
             case _:
                 yield from imports(node, late=late, for_types=for_types)
 
@@ -343,7 +345,7 @@ def test_nobody_asks_for_the_class_of_a_dataset() -> None:
         f"{module}:{node.lineno}"
         for module, source in MODULES.items()
         if part_of(module) not in ("datasets", "testing")
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
         if re.search(r"(Havasu|Kart|Stored)Dataset", ast.unparse(node.args[1]))
     ]
@@ -354,7 +356,7 @@ def compares_kinds(source: str) -> list[int]:
     """Return the lines that compare a kind of dataset with the name of one."""
     return [
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Compare)
         and re.search(r"\bkind\b", ast.unparse(node))
         and re.search(r"['\"](kart|havasu)['\"]|(KART|HAVASU|TABLE)_MARKER", ast.unparse(node))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from tests.hostile.commands import COMMANDS, run
@@ -12,8 +14,8 @@ from tests.support.rasters import write_image
 __all__ = ["usual"]
 
 
-def usual(ground: Ground) -> dict[str, Normal]:
-    """Run every command on sound things, and return what each takes."""
+def usual(ground: Ground, names: Set[str]) -> dict[str, Normal]:
+    """Run commands on sound things, and return what each takes."""
     import pyarrow.parquet as pq
 
     place(ground)
@@ -25,6 +27,8 @@ def usual(ground: Ground) -> dict[str, Normal]:
     place_copy(ground, kept)
     found = {}
     for name, command in COMMANDS.items():
+        if name not in names:
+            continue
         if command.writes:
             place(ground, kept)
         scene.source = ground.folder / "new.parquet"

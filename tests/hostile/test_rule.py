@@ -88,7 +88,7 @@ def _export(scene: Scene) -> None:
     (scene.folder / "out" / "out.json").write_text(json.dumps(SECRET))
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
@@ -106,6 +106,7 @@ def test_what_a_command_does(scene: Scene, harm: Callable[[Scene], None], words:
     assert _broken(scene, NOTHING, "diff", [result()], QUICK, 0) == [] or harm is _export
 
 
+@pytest.mark.thorough
 def test_what_a_command_takes(scene: Scene) -> None:
     for facts in ({"processor": 2.5}, {"memory": 60 << 20}):
         (found,) = _broken(scene, NOTHING, "diff", [result(**facts)], QUICK, 0)
@@ -114,6 +115,7 @@ def test_what_a_command_takes(scene: Scene) -> None:
     assert _broken(scene, NOTHING, "diff", [large], QUICK, 4 << 20) == []
 
 
+@pytest.mark.thorough
 def test_a_good_dataset_must_be_read(scene: Scene) -> None:
     (found,) = _broken(scene, NOTHING, "good", [result(code=11, errors=b"Error: no\n")], QUICK, 0)
     assert "good dataset" in found

@@ -39,6 +39,7 @@ def url(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"abfs://{container}@{HOST}/data"
 
 
+@pytest.mark.thorough
 def test_data_goes_to_a_container_and_comes_back(url: str, tmp_path: Path) -> None:
     ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
 
@@ -61,6 +62,7 @@ def test_data_goes_to_a_container_and_comes_back(url: str, tmp_path: Path) -> No
     assert read(reopened(ours)) == ROWS
 
 
+@pytest.mark.thorough
 def test_wrong_and_missing_bytes(url: str, tmp_path: Path) -> None:
     remote, store, name = ObjectStoreRemote(url), DataFileStore(tmp_path), "ab" * 32
     system, root = object_system(url)

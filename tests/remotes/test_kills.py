@@ -26,6 +26,7 @@ from tests.remotes.sharing import (
     store,
 )
 from tests.repo.points import assert_clean, make, read, write
+from tests.support.examples import some
 from tests.support.git import run_git
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ with serving(Path(sys.argv[1])) as server:
 """
 
 
-@pytest.mark.parametrize("at_url", [False, True])
+@pytest.mark.parametrize("at_url", some([False, True], False))
 @pytest.mark.parametrize(("seed", "rounds"), [(1, 6), pytest.param(2, 40, marks=pytest.mark.slow)])
 def test_processes_killed_at_random(tmp_path: Path, at_url: bool, seed: int, rounds: int) -> None:
     draw = random.Random(seed)

@@ -152,8 +152,8 @@ POLICIES = {
     ("key", "policy", "shares"),
     [
         ("a number", "nobody", (0.6, 0.3)),
-        ("text", "theirs", (0.02, 0.9)),
-        ("text and a number", "by column", (0.3, 0.3)),
+        pytest.param("text", "theirs", (0.02, 0.9), marks=pytest.mark.thorough),
+        pytest.param("text and a number", "by column", (0.3, 0.3), marks=pytest.mark.thorough),
         *(
             pytest.param(key, policy, shares, marks=pytest.mark.slow)
             for key in KEYS

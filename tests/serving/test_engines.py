@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REFS = ("main", "feature/x", "v1")
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ref", REFS)
 def test_polars(repo: Repo, url: str, ref: str) -> None:
     polars = pytest.importorskip("polars")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.stateful.jgit import fetched
 from tests.stateful.plain_git import Tally, run
+from tests.support.examples import some
 
 
 def check(tally: Tally, merges: int) -> None:
@@ -38,8 +39,9 @@ def test_what_jgit_makes_is_the_table_of_a_model(tmp_path: Path) -> None:
     assert tally.counts["JGit made the same"] > 500
 
 
-def test_what_git_makes_is_the_table_of_a_model() -> None:
-    check(run(count(), merges=500), 500)
+@pytest.mark.parametrize("merges", some((100, 500), 100))
+def test_what_git_makes_is_the_table_of_a_model(merges: int) -> None:
+    check(run(count(), merges=merges), merges)
 
 
 @pytest.mark.slow

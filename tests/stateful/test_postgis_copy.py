@@ -277,7 +277,7 @@ class Machine:
             assert said == self.edited
 
 
-@pytest.mark.parametrize("way", some(WAYS, WAYS[0], WAYS[-1]), ids=str)
+@pytest.mark.parametrize("way", some(WAYS, WAYS[0]), ids=str)
 def test_edits_and_commands(tmp_path: Path, server: PostgresServer, way: tuple[str, int]) -> None:
     machine = Machine(tmp_path, server, *way)
     machine.check()

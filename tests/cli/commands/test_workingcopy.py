@@ -160,7 +160,7 @@ def test_edits_are_dropped(run: Run, edit: Edit, repo: Path) -> None:
     assert "working copy clean" in succeed(run("status")).stdout
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_an_editor_that_holds_the_lock_stops_it_before_anything_moved(run: Run, repo: Path) -> None:
     with editor(repo / "repo.gpkg") as database:
         database.execute("BEGIN IMMEDIATE")
