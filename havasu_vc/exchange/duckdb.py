@@ -70,12 +70,27 @@ class _Connected:
 
     def __init__(self, config: dict[str, str], *settings: str) -> None:
         self._connection = _module().connect(":memory:", config=config)
+        self._failures: list[HavasuError] = []
         never = "autoinstall_known_extensions = false", "autoload_known_extensions = false"
         self._set(*never, *settings)
 
     def _set(self, *settings: str) -> None:
         for setting in settings:
             self._connection.execute(f"SET {setting}")
+
+    def add_function(self, function: SqlFunction) -> None:
+        """Have a function there, which is called with values of any types."""
+
+        def compute(*columns: pa.ChunkedArray) -> pa.Array:
+            try:
+                return function(*map(_plain_array, columns))
+            except HavasuError as error:
+                self._failures.append(error)
+                raise
+
+        self._connection.create_function(
+            function.name, compute, None, duck_type(function.result.arrow_type), type="arrow"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +136,8 @@ class RowExpressions(_Connected):
         except duckdb.InterruptException as error:
             raise InvalidArgumentError(f"{named} took more than {SECONDS:.0f} s") from error
         except duckdb.Error as error:
-            reason = str(error).split("\n", 1)[0]
+            # DuckDB does not hand on what went wrong in functions of ours.
+            reason = self._failures[0].message if self._failures else str(error).split("\n", 1)[0]
             raise InvalidArgumentError(f"{named} cannot be run: {reason}") from error
         finally:
             timer.cancel()
@@ -149,7 +165,6 @@ class Database(_Connected):
         )
         self._files: list[str] = []
         self._scans: list[Any] = []
-        self._failures: list[HavasuError] = []
 
     def add(self, name: str, table: DuckTable) -> None:
         """Have a table there under a name."""
@@ -172,20 +187,6 @@ class Database(_Connected):
         self._connection.execute(
             f"CREATE TEMP MACRO {name}({', '.join(parameters)})"
             f" AS TABLE SELECT * FROM query_table({named})"
-        )
-
-    def add_function(self, function: SqlFunction) -> None:
-        """Have a function there, which is called with values of any types."""
-
-        def compute(*columns: pa.ChunkedArray) -> pa.Array:
-            try:
-                return function(*map(_plain_array, columns))
-            except HavasuError as error:
-                self._failures.append(error)
-                raise
-
-        self._connection.create_function(
-            function.name, compute, None, duck_type(function.result.arrow_type), type="arrow"
         )
 
     def close_off(self) -> None:

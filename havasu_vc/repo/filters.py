@@ -11,6 +11,7 @@ and, of changes alone, as Kart has not:
 
 parcels:where:area > 5       rows for which an SQL expression is true, before or after
 parcels:box:170,-42,175,-40  rows whose geometry meets a box, before or after
+parcels:box:170,-42,175,-40:where:area > 5  rows that meet both, at once before or after
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -35,6 +37,7 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "CONDITIONS",
+    "Condition",
     "DatasetFilter",
     "RepoFilter",
     "is_inside",
@@ -45,6 +48,8 @@ __all__ = [
 
 CONDITIONS = ("where", "box")
 """Kinds of conditions on changed rows."""
+Condition: TypeAlias = tuple[tuple[str, str], ...]
+"""What a row has to meet at once: kinds of conditions, each with its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,8 @@ class DatasetFilter:
     """Whether meta items are wanted at all."""
     items: frozenset[str] | None = None
     """Only these meta items; None for all."""
-    conditions: tuple[tuple[str, str], ...] = ()
-    """Besides `keys`, which are given then, rows that meet one of these: `where` or `box`, and
-    its text."""
+    conditions: tuple[Condition, ...] = ()
+    """Besides `keys`, which are given then, rows that meet one of these."""
 
     @property
     def is_whole(self) -> bool:
@@ -200,10 +204,8 @@ def _parse(text: str) -> DatasetFilter:
     if not kind and ":" not in text:
         return DatasetFilter(pattern.rstrip("/"))
     if kind in CONDITIONS:
-        if not what.strip():
-            raise InvalidArgumentError(f"{text!r} names no condition")
         return DatasetFilter(
-            pattern, keys=frozenset(), meta=False, conditions=((kind, what.strip()),)
+            pattern, keys=frozenset(), meta=False, conditions=(_condition(text, kind, what),)
         )
     chosen = frozenset([what]) if what else None
     if kind == "feature":
@@ -213,6 +215,21 @@ def _parse(text: str) -> DatasetFilter:
     raise InvalidArgumentError(
         f"{text!r} is no filter", hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",)
     )
+
+
+def _condition(text: str, kind: str, what: str) -> Condition:
+    """Return a condition; a box, which holds no colon, may be followed by one more."""
+    own, colon, rest = what.partition(":") if kind == "box" else (what, "", "")
+    if not own.strip():
+        raise InvalidArgumentError(f"{text!r} names no condition")
+    if not colon:
+        return ((kind, own.strip()),)
+    other, _, more = rest.partition(":")
+    if other not in CONDITIONS:
+        raise InvalidArgumentError(
+            f"{text!r} is no filter", hints=("after a box `:where:SQL` may stand",)
+        )
+    return ((kind, own.strip()), *_condition(text, other, more))
 
 
 def parse_key(text: str, schema: Schema) -> tuple[object, ...]:

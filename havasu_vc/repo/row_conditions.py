@@ -1,11 +1,13 @@
 """Conditions on changed rows: an SQL expression, or a box that geometries meet.
 
 A change meets a condition where the row does as it was or as it is now, so an edit that moves a
-row out of a box is as much the box's as one that moves it in.
+row out of a box is as much the box's as one that moves it in. Of conditions that stand together
+it is one of the two that meets all of them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -26,25 +28,33 @@ from havasu_vc.model.schema import Schema
 __all__ = ["changes_meeting"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+_SPATIAL = re.compile(r"\b(?:ST|RS)_\w+", re.IGNORECASE)
 
 
 def changes_meeting(
     changes: Iterable[ChangeBatch],
-    conditions: Sequence[tuple[str, str]],
+    conditions: Sequence[Sequence[tuple[str, str]]],
     sides: Iterable[Schema],
     path: str,
 ) -> Iterator[tuple[ChangeBatch, Mask]]:
-    """Yield changes, and which of them meet any of some conditions, each a kind and its text."""
+    """Yield changes, and which of them meet any of some conditions.
+
+    Each is what a row has to meet at once: kinds with their texts.
+    """
     by_names = {schema.names: schema for schema in sides}
-    boxes = [parse_box(text) for kind, text in conditions if kind == "box"]
-    expressions = [text for kind, text in conditions if kind == "where"]
-    tests: list[Callable[[pa.RecordBatch], Mask]] = [
-        partial(_in_box, box=box, schemas=by_names, path=path) for box in boxes
-    ]
+    expressions = [text for each in conditions for kind, text in each if kind == "where"]
     with ExitStack() as stack:
-        if expressions:
-            database = stack.enter_context(RowExpressions())
-            tests += [partial(database.true_rows, expression=text) for text in expressions]
+        database = stack.enter_context(RowExpressions()) if expressions else None
+        if database is not None:
+            _add_functions(database, expressions)
+
+        def test_of(kind: str, text: str) -> Callable[[pa.RecordBatch], Mask]:
+            if kind == "box":
+                return partial(_in_box, box=parse_box(text), schemas=by_names, path=path)
+            assert database is not None
+            return partial(database.true_rows, expression=text)
+
+        tests = [[test_of(*part) for part in each] for each in conditions]
         for batch in changes:
             met = np.zeros(len(batch), bool)
             for side in (batch.old, batch.new):
@@ -52,8 +62,20 @@ def changes_meeting(
                 if there.any():
                     rows = pa.RecordBatch.from_struct_array(side)
                     for test in tests:
-                        met |= there & test(rows)
+                        met |= there & np.logical_and.reduce([part(rows) for part in test])
             yield batch, met
+
+
+def _add_functions(database: RowExpressions, expressions: Sequence[str]) -> None:
+    """Have the functions of geometries and rasters there that some expressions may call."""
+    called = {name.lower() for text in expressions for name in _SPATIAL.findall(text)}
+    if not called:
+        return
+    from havasu_vc.geo.functions.all_functions import FUNCTIONS
+
+    for function in FUNCTIONS.values():
+        if function.name.lower() in called and not function.aggregate:
+            database.add_function(function)
 
 
 def _in_box(

@@ -85,11 +85,13 @@ def command(
 
     A FILTER is DATASET, DATASET:KEY, DATASET:feature or DATASET:meta as in `diff`; what it
     leaves out stays edited. Meta items of the tables of `checkout` go with all of a DATASET.
-    --where and --box choose among the edited rows of all datasets, or of each DATASET named:
+    --where and --box choose among the edited rows of all datasets, or of each DATASET named;
+    given together, rows that meet both. --where knows the functions of `sql`:
 
     \b
     havasu-vc commit trees --where "height > 30" -m "Tall ones"
     havasu-vc commit --box 174.6,-41.4,174.9,-41.2 -m "Wellington"
+    havasu-vc commit trees --where "ST_X(geom) > 174.7" -m "East"
 
     The tables of the workspace are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only
@@ -168,12 +170,14 @@ def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tu
     """Return the filters that the arguments mean together."""
     if where is None and box is None:
         return datasets
-    if where is not None and box is not None:
-        raise click.UsageError("--where and --box contradict each other")
     if any(":" in each for each in datasets):
         raise click.UsageError("--where and --box go with datasets, not with rows of them")
-    chosen = f"where:{where}" if where is not None else f"box:{box}"
-    return tuple(f"{each}:{chosen}" for each in datasets or ("*",))
+    if box is not None and ":" in box:
+        raise click.UsageError(f"{box!r} is not a box")
+    parts = [
+        f"{kind}:{text}" for kind, text in (("box", box), ("where", where)) if text is not None
+    ]
+    return tuple(":".join((each, *parts)) for each in datasets or ("*",))
 
 
 def _is_table(place: Path) -> bool:

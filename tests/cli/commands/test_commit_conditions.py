@@ -79,6 +79,42 @@ def test_rows_of_a_table_by_a_box(run: Run, repo: Path, table: Path) -> None:
     assert '"eleven"' in edited(run)
 
 
+def test_a_condition_and_a_box_together(run: Run, repo: Path, table: Path) -> None:
+    before = committed(repo)
+
+    everywhere = run("commit", "-m", "x", "--where", "name = 'ten'", "--box", "15,15,25,25")
+    assert everywhere.exit_code != 0 and "nothing to commit" in everywhere.stderr
+    said = succeed(
+        run("commit", "-m", "Ten", "--box", "5,5,25,25", "--where", "name = 'ten' OR height < 5")
+    ).stderr
+
+    assert "points: 1 insert" in said and "delete" not in said
+    assert committed(repo) == {**before, 10: ("ten", 10.0)}
+    rest = edited(run, "points:box:5,5,25,25:where:height > 1")
+    assert '"eleven"' in rest and '"one"' not in rest
+
+
+def test_a_move_into_a_box_of_what_met_the_condition_before(
+    run: Run, repo: Path, table: Path
+) -> None:
+    """One of the two sides has to meet both."""
+    by_hand.delete(table, [1])
+    by_hand.insert(table, [{"id": 2, "name": "moved", "height": 2.0, "geom": at(10, 10)}])
+
+    assert '"moved"' not in edited(run, "points:box:9,9,11,11:where:name = 'TWO'")
+    assert '"moved"' in edited(run, "points:box:9,9,11,11:where:name = 'moved'")
+
+
+def test_functions_of_geometries_in_a_condition(run: Run, repo: Path, table: Path) -> None:
+    before = committed(repo)
+
+    succeed(run("commit", "-m", "East", "--where", "st_x(geom) BETWEEN 15 AND 25"))
+    assert committed(repo) == {**before, 11: ("eleven", 11.0)}
+    near = "ST_DWithin(geom, ST_Point(10, 10.5), 1) AND ST_GeometryType(geom) = 'ST_Point'"
+    shown = edited(run, f"points:where:{near}")
+    assert '"ten"' in shown and '"one"' not in shown
+
+
 def test_a_diff_takes_conditions_too(run: Run, repo: Path, table: Path) -> None:
     shown = edited(run, "points:where:height = 10")
     assert '"ten"' in shown and '"eleven"' not in shown and '"one"' not in shown
@@ -94,7 +130,11 @@ def test_a_diff_takes_conditions_too(run: Run, repo: Path, table: Path) -> None:
         (["--where", "1; DROP TABLE havasu_rows"], "cannot be run"),
         (["--where", ""], "names no condition"),
         (["--box", "1,2,3"], "'1,2,3' is not a box"),
-        (["--box", "1,2,3,4", "--where", "true"], "contradict each other"),
+        (["--box", "1,2,3,4:where:true"], "is not a box"),
+        (["points:box:1,2,3,4:height > 1"], "after a box"),
+        (["points:box:1,2,3,4:where:"], "names no condition"),
+        (["--where", "ST_Nothing(geom)"], "the condition 'ST_Nothing(geom)' cannot be run"),
+        (["--where", "ST_X(geom, 1, 2) > 1"], "the condition 'ST_X(geom, 1, 2) > 1' cannot be run"),
         (["points:feature:1", "--where", "true"], "go with datasets"),
         (["nothing", "--where", "true"], "nothing"),
         (["--where", "height > 1000"], "nothing to commit"),
