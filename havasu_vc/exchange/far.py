@@ -113,8 +113,9 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
                 f"{shown_url(inside)} is a table of {format_.label}, "
                 "whose files are more than its rows",
                 hints=(
-                    f"get its folder as it is, and import {format_.table}:FOLDER",
-                    "or write what Spark reads of it: `havasu_vc.spark.write`",
+                    f"import it by its format: {format_.table}:{shown_url(inside)}"
+                    if format_.table == "iceberg"
+                    else f"get its folder as it is, and import {format_.table}:FOLDER",
                 ),
             )
     wanted = None if magic is None else _pattern(url.path[len(start) :])

@@ -10,13 +10,15 @@ key is the table's identifier fields.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, SourceNotFoundError
 from havasu_vc.exchange.geoparquet import may_meet, sound_box
 from havasu_vc.exchange.layout import (
     CrsNames,
@@ -39,10 +41,11 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import scan_tasks, schema_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of
-from havasu_vc.tables.table import Table, read_table
+from havasu_vc.tables.table import METADATA, Table, read_table
 
 __all__ = [
     "IcebergSource",
@@ -91,8 +94,8 @@ def read_rows(task: Task, layout: SourceLayout, where: str) -> Iterator[pa.Recor
 
 
 def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
-    """Open the table in a folder, or of a metadata file."""
-    table = read_table(place, allowed=map(Path, options.allowed))
+    """Open the table in a folder, in a bucket, or of a metadata file."""
+    table = _table_at(place, allowed=map(Path, options.allowed))
     snapshot = snapshot_of(table, options.snapshot)
     known = schema_of(table, None if options.columns_of_now else options.snapshot)
     files = () if snapshot is None else live_files(table, snapshot.snapshot_id)
@@ -120,7 +123,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     deletes = [each for each in files if not each.is_data]
     rows = sum(each.file.record_count for each in files)
     return IcebergSource(
-        name=Path(table.location).name,
+        name=_name(place, table),
         schema=schema,
         crs=dict(crs.wkt),
         rows=None if deletes else rows,
@@ -134,6 +137,46 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
         key_hint=known.key.names,
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
     )
+
+
+def _table_at(place: str, *, allowed: Iterable[Path] = ()) -> Table:
+    """Return the table in a folder, in a bucket or of a metadata file."""
+    if not in_bucket(place):
+        return read_table(place, allowed=allowed)
+    from havasu_vc.tables.bucket import BucketTable
+
+    url, document = _in_bucket(place)
+    copies = Path(_copies(url).name)
+    table = BucketTable(url)
+    if document is not None:
+        return table.read_document(copies, document)
+    if not table.versions() and any(
+        info.base_name.endswith(".json") for info in table.files(METADATA)
+    ):
+        raise SourceNotFoundError(
+            f"the table at {shown_url(url)} belongs to a catalog, "
+            "which alone knows its newest version",
+            hints=("give the metadata file that the catalog names instead of the folder",),
+        )
+    return table.read(copies)
+
+
+@lru_cache(maxsize=8)
+def _copies(url: str) -> TemporaryDirectory[str]:
+    """Return a folder for copies of a table's files, which never change, for as long as we run."""
+    return TemporaryDirectory(prefix="havasu-vc-table-")
+
+
+def _in_bucket(place: str) -> tuple[str, str | None]:
+    """Return where a table in a bucket is, and the name of its document where that was given."""
+    folder, _, name = place.rpartition("/")
+    if name.endswith((".metadata.json", ".metadata.json.gz")) and folder.endswith(f"/{METADATA}"):
+        return folder.removesuffix(f"/{METADATA}"), name
+    return place.rstrip("/"), None
+
+
+def _name(place: str, table: Table) -> str:
+    return PurePosixPath(_in_bucket(place)[0]).name if in_bucket(place) else table.location.name
 
 
 def _within(
@@ -203,7 +246,7 @@ def snapshot_history(place: str, snapshot_id: int | None = None) -> tuple[Snapsh
 
     The current one when none is named. What was rolled back is not before it.
     """
-    table = read_table(place)
+    table = _table_at(place)
     found: list[Snapshot] = []
     number = table.metadata.current_snapshot_id if snapshot_id is None else snapshot_id
     while number is not None and (one := table.metadata.snapshots.get(number)) is not None:
@@ -216,12 +259,12 @@ def snapshot_history(place: str, snapshot_id: int | None = None) -> tuple[Snapsh
 
 def time_of_newer_columns(place: str, snapshot_id: int) -> int | None:
     """Return when a table was last changed, in ms, if its columns are not those of a snapshot."""
-    table = read_table(place)
+    table = _table_at(place)
     same = schema_of(table, snapshot_id) == table.metadata.schema
     return None if same else table.metadata.last_updated_ms
 
 
 def table_references(place: str) -> dict[str, Reference]:
     """Return the branches and tags of a table but its main branch, by name."""
-    found = read_table(place).metadata.references
+    found = _table_at(place).metadata.references
     return {name: found[name] for name in sorted(found) if name != MAIN}

@@ -128,7 +128,13 @@ class BucketTable:
                 f"there is no table at {self.url}",
                 hints=("the URL is that of the table itself, which has a folder `metadata`",),
             )
-        name = f"{METADATA}/{versions[number]}"
+        return self.read_document(folder, versions[number], places=places)
+
+    def read_document(
+        self, folder: Path, document: str, *, places: BucketPlaces | None = None
+    ) -> Table:
+        """Return the version of the table that a metadata file tells, by its name."""
+        name = f"{METADATA}/{document}"
         # Always anew: of all files these alone may come to be others under their names.
         self.bring(name, folder / name)
         places = BucketPlaces(self, folder) if places is None else places

@@ -34,6 +34,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.drafts import Draft
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.transfer.replaced import Replaced
 from havasu_vc.workspace.incoming import linked_edit_of
@@ -48,10 +49,10 @@ LINKED = "havasu-vc.linked-table"
 def require_linkable(location: str, kind: str | None, order: str) -> str:
     """Return where the table is that a location names; raise when it cannot be linked."""
     table = parse_table_location(location)
-    if table is None or table[0] != "iceberg":
+    if table is None or table[0] != "iceberg" or in_bucket(table[1]):
         raise InvalidArgumentError(
             f"{location} cannot be linked: its files are none that a dataset could have",
-            hints=("only tables of Iceberg can, named as iceberg:FOLDER",),
+            hints=("only tables of Iceberg can that are here, named as iceberg:FOLDER",),
         )
     linkable = kind is None or kind_named(kind).in_files
     if not linkable or order == "hilbert":
