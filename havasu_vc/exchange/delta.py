@@ -32,6 +32,8 @@ from havasu_vc.exchange.delta_source import DeltaSource, delta_source
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.delta import DeltaLog, replay, replay_checkpoint
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_urls import in_bucket, shown_url
+from havasu_vc.tables.bucket import BucketTable, folder_of_copies
 from havasu_vc.tables.locations import local_path
 
 __all__ = [
@@ -74,8 +76,10 @@ def is_delta_table(folder: Path) -> bool:
 
 
 def open_delta(place: str, options: SourceOptions) -> DeltaSource:
-    """Open the table in a folder, or with `@N` behind it the version of that number."""
-    folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
+    """Open the table in a folder or a bucket, or with `@N` behind it the version of that number."""
+    if in_bucket(place):
+        return _open_in_bucket(place, options)
+    folder = _folder_at(place)
     if not is_delta_table(folder) and (match := _VERSION.fullmatch(str(folder))):
         if options.snapshot not in (None, int(match[2])):
             raise InvalidArgumentError(f"{place} and --snapshot name different versions")
@@ -83,6 +87,34 @@ def open_delta(place: str, options: SourceOptions) -> DeltaSource:
     if not is_delta_table(folder):
         raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
     return delta_source(folder, read_log(folder, version=options.snapshot), options)
+
+
+def _folder_at(place: str) -> Path:
+    return Path(os.path.abspath(local_path(place) if ":" in place else place))
+
+
+def _open_in_bucket(place: str, options: SourceOptions) -> DeltaSource:
+    if match := _VERSION.fullmatch(place):
+        if options.snapshot not in (None, int(match[2])):
+            raise InvalidArgumentError(f"{place} and --snapshot name different versions")
+        place, options = match[1], replace(options, snapshot=int(match[2]))
+    folder = _brought(place)
+    log = read_log(folder, version=options.snapshot)
+    return delta_source(folder, log, options, bucket=place)
+
+
+def _brought(url: str) -> Path:
+    """Return a folder with a copy of the log of a table in a bucket."""
+    table, folder = BucketTable(url), folder_of_copies(url)
+    names = [info.base_name for info in table.files(LOG)]
+    wanted = [n for n in names if _COMMIT.fullmatch(n) or _CHECKPOINT.fullmatch(n)]
+    if not wanted:
+        raise SourceNotFoundError(
+            f"there is no Delta table at {shown_url(url)}: it has no folder {LOG!r}"
+        )
+    # Files of a log never change.
+    table.bring_all((f"{LOG}/{name}" for name in wanted), folder)
+    return folder
 
 
 def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
@@ -105,7 +137,7 @@ def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
 
 def delta_versions(place: str) -> list[DeltaVersion]:
     """Return the versions of a table that can still be read, oldest first."""
-    folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
+    folder = _brought(place) if in_bucket(place) else _folder_at(place)
     if not is_delta_table(folder):
         raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
     commits, checkpoints = _listed(folder / LOG)

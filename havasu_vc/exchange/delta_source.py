@@ -9,7 +9,7 @@ rows are, one task for each file.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
+from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.locations import TableFolders, local_path
 
 __all__ = [
@@ -106,12 +107,16 @@ class DeltaSource:
     title: str | None = None
     description: str | None = None
     key_hint: tuple[str, ...] = ()
+    bucket: str | None = None
+    """Where the table is; the folder then has copies, which come when tasks are asked for."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return a task for each data file."""
         layout = self.layout.select(columns)
         by_name = {column.name: column for column in self.columns}
         wanted = tuple(by_name[name] for name in layout.schema.names)
+        if self.bucket is not None:
+            _bring(self.bucket, self.folder, self.files)
         places = TableFolders([self.folder])
         window = None
         if self.bbox is not None and self.schema.geometries:
@@ -155,8 +160,16 @@ def _absolute(folder: Path, path: str) -> str:
     return local_path(path) if ":" in path or path.startswith("/") else str(folder / path)
 
 
-def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSource:
-    """Return a version of the table in a folder as a source."""
+def _bring(bucket: str, folder: Path, files: Iterable[DeltaFile]) -> None:
+    """Bring data files of a table in a bucket, and the deletion vectors of their rows."""
+    vectors = (f.deleted.place for f in files if f.deleted and not f.deleted.is_inline)
+    BucketTable(bucket).bring_all({*(file.path for file in files), *vectors}, folder)
+
+
+def delta_source(
+    folder: Path, log: DeltaLog, options: SourceOptions, *, bucket: str | None = None
+) -> DeltaSource:
+    """Return a version of the table in a folder as a source; of one in a bucket, by its copies."""
     where = str(folder)
     columns = delta_columns(list(log.schema["fields"]), log.mapping, where)
     files = tuple(file for _, file in sorted(log.files.items()))
@@ -164,6 +177,8 @@ def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSo
     for file in files:
         places.file(_absolute(folder, file.path))  # refused before anything is written
     crs = CrsNames(options.crs)
+    if bucket is not None:
+        _bring(bucket, folder, files[:1])
     found = {} if log.is_geospatial or not files else _found_in(folder, files[0], columns)
     geometries: dict[str, GeometryColumn] = {}
     for column in columns:
@@ -194,6 +209,7 @@ def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSo
         folder=folder,
         bbox=options.bbox,
         version=log.version,
+        bucket=bucket,
     )
 
 

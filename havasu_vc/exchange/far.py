@@ -112,11 +112,7 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
                 shown_url(location),
                 f"{shown_url(inside)} is a table of {format_.label}, "
                 "whose files are more than its rows",
-                hints=(
-                    f"import it by its format: {format_.table}:{shown_url(inside)}"
-                    if format_.table == "iceberg"
-                    else f"get its folder as it is, and import {format_.table}:FOLDER",
-                ),
+                hints=(f"import it by its format: {format_.table}:{shown_url(inside)}",),
             )
     wanted = None if magic is None else _pattern(url.path[len(start) :])
     files = sorted(

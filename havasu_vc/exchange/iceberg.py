@@ -12,9 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -42,6 +40,7 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
+from havasu_vc.tables.bucket import BucketTable, folder_of_copies
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import scan_tasks, schema_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of
@@ -123,7 +122,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     deletes = [each for each in files if not each.is_data]
     rows = sum(each.file.record_count for each in files)
     return IcebergSource(
-        name=_name(place, table),
+        name=table.location.name,
         schema=schema,
         crs=dict(crs.wkt),
         rows=None if deletes else rows,
@@ -143,10 +142,8 @@ def _table_at(place: str, *, allowed: Iterable[Path] = ()) -> Table:
     """Return the table in a folder, in a bucket or of a metadata file."""
     if not in_bucket(place):
         return read_table(place, allowed=allowed)
-    from havasu_vc.tables.bucket import BucketTable
-
     url, document = _in_bucket(place)
-    copies = Path(_copies(url).name)
+    copies = folder_of_copies(url)
     table = BucketTable(url)
     if document is not None:
         return table.read_document(copies, document)
@@ -161,22 +158,12 @@ def _table_at(place: str, *, allowed: Iterable[Path] = ()) -> Table:
     return table.read(copies)
 
 
-@lru_cache(maxsize=8)
-def _copies(url: str) -> TemporaryDirectory[str]:
-    """Return a folder for copies of a table's files, which never change, for as long as we run."""
-    return TemporaryDirectory(prefix="havasu-vc-table-")
-
-
 def _in_bucket(place: str) -> tuple[str, str | None]:
     """Return where a table in a bucket is, and the name of its document where that was given."""
     folder, _, name = place.rpartition("/")
     if name.endswith((".metadata.json", ".metadata.json.gz")) and folder.endswith(f"/{METADATA}"):
         return folder.removesuffix(f"/{METADATA}"), name
     return place.rstrip("/"), None
-
-
-def _name(place: str, table: Table) -> str:
-    return PurePosixPath(_in_bucket(place)[0]).name if in_bucket(place) else table.location.name
 
 
 def _within(

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, lru_cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
@@ -40,7 +41,7 @@ from havasu_vc.store.object_urls import shown_url
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
 
-__all__ = ["BucketPlaces", "BucketTable", "plain_location"]
+__all__ = ["BucketPlaces", "BucketTable", "folder_of_copies", "plain_location"]
 
 _ALIASES = re.compile(r"s3[an]://", re.IGNORECASE)
 _VERSION = re.compile(r"v(\d{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
@@ -58,6 +59,16 @@ def plain_location(location: str) -> str:
     ('s3://maps/wells', 'gs://maps/x')
     """
     return _ALIASES.sub("s3://", location, count=1).rstrip("/")
+
+
+@lru_cache(maxsize=16)
+def _copies(url: str) -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="havasu-vc-table-")
+
+
+def folder_of_copies(url: str) -> Path:
+    """Return a folder for copies of a table's files, called as the table is; it goes when we do."""
+    return Path(_copies(url).name) / (PurePosixPath(urlsplit(url).path).name or "table")
 
 
 class BucketTable:
@@ -166,6 +177,16 @@ class BucketTable:
             finally:
                 temporary.unlink(missing_ok=True)
 
+    def bring_all(self, names: Iterable[str], folder: Path) -> None:
+        """Copy some of its files, a few at a time, to a folder, in which some may be already."""
+        wanted = []
+        for name in names:
+            if any(part in ("", ".", "..") for part in name.split("/")) or len(name) > 1024:
+                raise self.outside(name)
+            if not (folder / name).exists():
+                wanted.append(name)
+        _side_by_side(lambda name: self.bring(name, folder / name), wanted)
+
     def send(self, path: Path, name: str) -> None:
         """Make a file of this machine one of its files; it is there when it is whole."""
         with reporting_store_errors(self.url, "written"), path.open("rb") as source:
@@ -240,6 +261,13 @@ class BucketTable:
             self._system.open_input_stream(f"{self._root}/{name}") as stream,
         ):
             return bytes(stream.read())
+
+    def outside(self, location: str) -> CorruptionError:
+        """Return the error for a file that the table names and that is not below its URL."""
+        return CorruptionError(
+            f"the table names {location[:200]}, which is outside of {self.url}",
+            hints=("a table that was copied still names its old place: read it there",),
+        )
 
     def _overtaken(self) -> ConcurrentChangeError:
         return ConcurrentChangeError(
@@ -318,10 +346,7 @@ class BucketPlaces(TableFolders):
         name = plain.removeprefix(self._table.url + "/")
         parts = name.split("/")
         if name == plain or any(part in ("", ".", "..") for part in parts) or len(name) > 1024:
-            raise CorruptionError(
-                f"the table names {location[:200]}, which is outside of {self._table.url}",
-                hints=("a table that was copied still names its old place: read it there",),
-            )
+            raise self._table.outside(location)
         return name
 
 

@@ -277,9 +277,10 @@ def command(
     file; a folder or a pattern of Parquet files is one table, also at s3://, gs:// or abfs://,
     where they are read in place. iceberg:FOLDER is an Iceberg
     table, as Spark and PyIceberg write them; instead of FOLDER a metadata file may be named.
-    delta:FOLDER is a Delta table. The dataset is called DEST, or as the layer is; of a file
-    with several layers those are taken that are named, or all with --all-layers. A GeoTIFF,
-    or a folder or pattern of them, is one table with a raster in each row.
+    delta:FOLDER is a Delta table. Either may be in a bucket, as iceberg:s3://lake/roads. The
+    dataset is called DEST, or as the layer is; of a file with several layers those are taken
+    that are named, or all with --all-layers. A GeoTIFF, or a folder or pattern of them, is
+    one table with a raster in each row.
 
     With --replace a dataset that is there is compared by key with the source, and only
     what differs is committed: the way to take in the next release of a published table. With
