@@ -19,7 +19,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.cli.pages import write_diff_page
+from havasu_vc.cli.pages import write_diff_page, write_review_page
 from havasu_vc.cli.readable import Readable
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
@@ -186,7 +186,7 @@ def print_diff(
     diffs = readable
     shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
     if name == "html":
-        code = _print_page(shown, options, revisions, seen)
+        code = _print_page(repo, shown, options, revisions, seen)
         readable.finish(invocation)
         return code
     if options.output is None:
@@ -204,6 +204,7 @@ def print_diff(
 
 
 def _print_page(
+    repo: Repo,
     diffs: Iterable[DatasetDiff],
     options: DiffOptions,
     revisions: tuple[str, Sequence[str]],
@@ -211,7 +212,12 @@ def _print_page(
 ) -> int:
     if options.delta_filter is not None or options.crs is not None:
         raise InvalidArgumentError("a page shows both halves, on a map of the world or its own")
-    differs = write_diff_page(diffs, revisions[0], filters=revisions[1], output=options.output)
+    range_text, filters = revisions
+    if ".." in range_text and options.diff_format == "full":
+        # Between revisions there is all that a review tells.
+        differs = write_review_page(repo, range_text, filters, samples=40, output=options.output)
+    else:
+        differs = write_diff_page(diffs, range_text, filters=filters, output=options.output)
     return 1 if (differs or seen.changes) and options.exit_code else 0
 
 

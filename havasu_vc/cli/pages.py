@@ -15,14 +15,15 @@ from havasu_vc.cli.output import opened_output
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.review import Review
 
 __all__ = ["write_diff_page", "write_review_page"]
 
 
 def write_review_page(
     repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
-) -> None:
-    """Write the page of a review."""
+) -> bool:
+    """Write the page of a review; return whether anything differs."""
     from havasu_vc.review import Page, raster_pictures, tiles_of, write_page
 
     _check(output)
@@ -38,6 +39,7 @@ def write_review_page(
             repository=repo.git.path.resolve().name,
             tiles=tiles,
         )
+    return _differs(found)
 
 
 def write_diff_page(
@@ -51,8 +53,12 @@ def write_diff_page(
     found = review_diffs(diffs, *_names(revisions), page)
     with opened_output(output) as out:
         write_page(out, page, found, summary=False, more=_command(revisions, filters))
+    return _differs(found)
+
+
+def _differs(review: Review) -> bool:
     return any(
-        each.counts.total or each.words or each.state != "changed" for each in found.datasets
+        each.counts.total or each.words or each.state != "changed" for each in review.datasets
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from havasu_vc.review.pull_requests import fetch_request as fetch_request
     from havasu_vc.review.pull_requests import review_queued as review_queued
     from havasu_vc.review.pull_requests import review_request as review_request
+    from havasu_vc.review.report import Review as Review
     from havasu_vc.review.reviewing import review as review
     from havasu_vc.review.reviewing import review_diffs as review_diffs
     from havasu_vc.review.words import type_words as type_words
@@ -58,6 +59,7 @@ __getattr__ = loads(
             "review_queued",
             "review_request",
         ],
+        "report": ["Review"],
         "reviewing": ["review", "review_diffs"],
         "words": ["type_words"],
     },

@@ -76,7 +76,7 @@ def review(
         policy, notes = policy_between(repo, ends.old, ends.new)
     watch = PolicyWatch(repo, policy or Policy())
     broken = broken_datasets(repo, ends)
-    wanted = parse_filters(filters)
+    wanted = parse_filters(filters, of_changes=True)
     found = [each for path, each in broken.items() if wanted.of(path) is not None]
     watch.unread += [each.path for each in found]
     one = _Reviewer(

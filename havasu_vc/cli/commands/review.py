@@ -76,7 +76,8 @@ def command(
             raise click.UsageError("a page shows a map of the world; --crs is not for it")
         from havasu_vc.cli.pages import write_review_page
 
-        return write_review_page(repo, range_text, filters, samples=samples, output=output)
+        write_review_page(repo, range_text, filters, samples=samples, output=output)
+        return
     from havasu_vc.review import COMMENT_LIMIT, format_json, format_markdown
 
     review = repo.review(range_text, filters, samples=samples, crs=crs)
@@ -89,4 +90,3 @@ def command(
     else:
         with opened_output(output) as out:
             out.write(text)
-    return None

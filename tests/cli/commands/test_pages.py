@@ -19,8 +19,8 @@ def page_of(run: Run, tmp_path: Path, *arguments: str) -> ReadPage:
     ("arguments", "summary", "names"),
     [
         (("review", "HEAD^...HEAD"), True, ("HEAD^", "HEAD")),
-        (("diff", "HEAD^...HEAD"), False, ("HEAD^", "HEAD")),
-        (("show", "HEAD"), False, ("HEAD^?", "HEAD")),
+        (("diff", "HEAD^...HEAD"), True, ("HEAD^", "HEAD")),
+        (("show", "HEAD"), True, ("HEAD^?", "HEAD")),
     ],
 )
 def test_the_rows_are_on_the_page(
@@ -44,6 +44,19 @@ def test_filters_and_stdout(run: Run) -> None:
     result = succeed(run("diff", "HEAD^...HEAD", "points:feature:4", "-o", "html"))
 
     assert [row["key"] for row in ReadPage.of(result.stdout).rows()] == ["4"]
+
+
+def test_a_diff_is_the_page_of_the_review(run: Run, tmp_path: Path) -> None:
+    texts = []
+    for command in ("review", "diff"):
+        path = tmp_path / "page.html"
+        succeed(run(command, "HEAD^...HEAD", "-o", "html", "--output", str(path)))
+        texts.append(path.read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    chosen = page_of(run, tmp_path, "diff", "HEAD^...HEAD", "points:where:name = 'TWO'")
+    assert [row["key"] for row in chosen.rows()] == ["2"]
+    rows_alone = page_of(run, tmp_path, "diff", "HEAD^...HEAD", "--diff-format", "no-data-changes")
+    assert rows_alone.manifest["summary"] is False
 
 
 def test_exit_code(run: Run, tmp_path: Path) -> None:
