@@ -219,3 +219,25 @@ def test_row_groups_that_hold_no_wanted_row_are_passed_over(repo: Repo, tmp_path
     found = list(read_deleted_rows(str(cut), view.schema, where, paths))
     assert [row["id"] for each in found for row in each.rows.to_pylist()] == [2, 4]
     assert list(read_deleted_rows(str(cut), view.schema, {"other": where[entry.file]}, paths)) == []
+
+
+@pytest.mark.parametrize("statistics", [False, ["file"], ["pos"]])
+def test_delete_files_without_statistics_are_read_whole(
+    repo: Repo, tmp_path: Path, statistics: bool | list[str]
+) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    bare = tmp_path / "bare.parquet"
+    pq.write_table(pq.read_table(path), bare, write_statistics=statistics)
+    where = {entry.file: np.array([4], np.int64)}
+    paths = {entry.file: view.file_path(entry)}
+    found = list(read_deleted_rows(str(bare), view.schema, where, paths))
+    assert [row["id"] for each in found for row in each.rows.to_pylist()] == [4]
+
+
+def test_rows_without_large_values_need_no_data_file(repo: Repo) -> None:
+    repo.write("t", pa.table({"id": [7]}), mode="delete")
+    view = repo.dataset("t")
+    assert isinstance(view, HavasuDataset)
+    needing = [needs_originals(view.file_path(entry)) for entry in view.delete_entries]
+    assert sorted(needing) == [False, True]
