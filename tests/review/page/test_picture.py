@@ -1,5 +1,6 @@
-"""The picture in the guide shows the page as it is; `make golden` takes it anew."""
+"""The pictures of the guides are those that `scripts/screenshots.py` takes."""
 
+import re
 import struct
 from pathlib import Path
 
@@ -12,11 +13,10 @@ from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from tests.review.page.conftest import Opened
 from tests.review.page.pages import many
 from tests.support.browser import Tab
-from tests.support.golden import Golden
 from tests.writers.cases import batch, header
 
-PICTURE = Path(__file__).parents[3] / "docs" / "guides" / "review-page.png"
-SIZE = (1200, 720)
+ROOT = Path(__file__).parents[3]
+GUIDES = ROOT / "docs" / "guides"
 PARCELS = Schema(
     (
         Field(1, "id", Primitive.LONG, required=True),
@@ -67,19 +67,20 @@ def parcels() -> DatasetDiff:
     return DatasetDiff("parcels", side, side, (), iter([batch(PARCELS, PARCELS, *changes)]))
 
 
-def test_the_picture_is_of_the_page(opened: Opened, tab: Tab, golden: Golden) -> None:
-    tab.resize(*SIZE)
+def test_vertices_that_moved_are_counted(opened: Opened, tab: Tab) -> None:
     opened([parcels(), many(40)], hash="#parcels:203")
-    tab.run("document.getElementById('explorer').scrollIntoView()")
-    tab.click("#zoom-in")
-    tab.run("document.activeElement.blur()")
-    tab.run("new Promise((done) => setTimeout(done, 400))")
-    tab.wait("document.getElementById('map').dataset.busy === 'false'")
     assert "1 vertex moved" in tab.text("#detail .facts")
-    shot = tab.screenshot()
-    if golden.update:
-        PICTURE.write_bytes(shot)
-    # Fonts differ from machine to machine; that it is there, and its size, do not.
-    assert PICTURE.is_file(), f"{PICTURE} is missing; `make golden` takes it"
-    for png in (shot, PICTURE.read_bytes()):
-        assert struct.unpack(">II", png[16:24]) == SIZE
+
+
+def test_the_guides_show_the_pictures_that_the_script_takes() -> None:
+    script = (ROOT / "scripts" / "screenshots.py").read_text("utf-8")
+    named = set(re.findall(r'^    "([a-z-]+\.png)",$', script, re.MULTILINE))
+    shown = {
+        name
+        for guide in ("review-page.md", "browser.md")
+        for name in re.findall(r"!\[[^]]*\]\(([a-z-]+\.png)\)", (GUIDES / guide).read_text("utf-8"))
+    }
+    assert named == shown
+    for name in named:
+        size = struct.unpack(">II", (GUIDES / name).read_bytes()[16:24])
+        assert size == ((390, 844) if "phone" in name else (1400, 900)), name
