@@ -22,6 +22,7 @@ class TestLocalEngine(EngineContract):
             yield engine
 
 
+@pytest.mark.thorough
 class TestLocalEngineOnOneThread(EngineContract):
     @pytest.fixture
     def engine(self, progress: RecordedProgress) -> Iterator[Engine]:

@@ -142,7 +142,7 @@ def azure_url(azure_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{url}/tables"
 
 
-@pytest.fixture(params=some(["folder", "url", "google_url", "azure_url"], "folder", "url"))
+@pytest.fixture(params=some(["folder", "url", "google_url", "azure_url"], "folder"))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "folder":
         return str(tmp_path / "elsewhere" / "tables")

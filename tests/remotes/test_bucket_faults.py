@@ -54,7 +54,7 @@ def need_obstore() -> None:
 class TestTwoWriters:
     """Of two who publish the same version at once, one is told."""
 
-    @pytest.mark.few(1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("conditional", [True, False])
     def test_one_of_them_is_told(
         self, far: Tables, conditional: bool, monkeypatch: pytest.MonkeyPatch
@@ -125,6 +125,7 @@ class TestTwoWriters:
         assert read(far.repo) == {**ROWS, 1: ("dev", 1), 100: ("new", 1)}
         far.assert_show_head()
 
+    @pytest.mark.thorough
     def test_a_file_that_another_lets_go_of_is_sent_again(
         self, far: Tables, endpoint: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -279,6 +280,7 @@ class TestWhatGoesWrong:
         far.repo.workspace.check_out(discard=True)
         far.assert_show_head()
 
+    @pytest.mark.thorough
     def test_a_table_that_was_replaced(self, far: Tables, tmp_path: Path, endpoint: str) -> None:
         system, root = s3(endpoint), far_url(far).removeprefix("s3://")
         system.delete_dir(root)

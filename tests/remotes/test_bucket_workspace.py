@@ -36,6 +36,7 @@ ONE = ChangeCounts(inserts=1)
 class TestAnywhere:
     """What holds for a folder and for a bucket alike."""
 
+    @pytest.mark.thorough
     def test_tables_follow_head(self, tables: Tables, tmp_path: Path) -> None:
         repo = tables.repo
         tables.assert_show_head()
@@ -168,6 +169,7 @@ class TestAnywhere:
             assert tables.read().metadata.properties["havasu-vc.flavour"] == flavour.value
         tables.assert_show_head()
 
+    @pytest.mark.thorough
     def test_old_snapshots_go_and_their_files_with_them(self, tables: Tables) -> None:
         repo = tables.repo
         repo.config.set("havasu.workspace.keep", 2)
@@ -216,6 +218,7 @@ class TestAnywhere:
 class TestInABucket:
     """What a bucket has of its own."""
 
+    @pytest.mark.thorough
     def test_data_is_sent_once(self, far: Tables, endpoint: str) -> None:
         def sent() -> list[str]:
             return [each for each in asked_of(endpoint) if each.startswith(("PUT", "POST"))]

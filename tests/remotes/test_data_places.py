@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return held.__enter__()
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_clone_is_told_by_the_commits_and_allows_the_place_once(
     tmp_path: Path, place: Place
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_place_that_is_named_and_stated_may_move_later(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("how", ["git", "ours"])
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_texts_go_without_the_data_and_data_does_not(tmp_path: Path, how: str) -> None:
     place = folder_at(tmp_path / "data")
     published(tmp_path, place.url)
@@ -161,6 +161,7 @@ def test_a_commit_from_before_the_place_was_said(tmp_path: Path) -> None:
     assert read(theirs) == ROWS
 
 
+@pytest.mark.thorough
 def test_data_that_moved_is_found_by_who_fetches(tmp_path: Path) -> None:
     ours = published(tmp_path, folder_at(tmp_path / "data").url)
     new = folder_at(tmp_path / "new")

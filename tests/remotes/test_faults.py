@@ -88,7 +88,7 @@ FETCHING = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "place", FETCHING, ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}"
 )
@@ -111,6 +111,7 @@ def test_a_fetch_that_dies_anywhere(
     assert_clean(reopened(theirs))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "place",
     [

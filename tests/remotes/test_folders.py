@@ -439,6 +439,7 @@ def test_a_disk_with_too_little_room(
         clone(tmp_path / "server.git", tmp_path / "theirs")
 
 
+@pytest.mark.thorough
 def test_a_remote_on_a_full_disk(ours: Repo, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

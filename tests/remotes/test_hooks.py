@@ -103,6 +103,7 @@ def test_a_users_own_hook_stays(tmp_path: Path, how: str) -> None:
     assert not hook.is_file() or hook.read_text() == "#!/bin/sh\n"
 
 
+@pytest.mark.thorough
 def test_a_linked_work_tree_shares_the_hook(ours: Repo, tmp_path: Path, on_path: Path) -> None:
     run_git("worktree", "add", "-q", "-b", "side", tmp_path / "linked", cwd=ours.path)
     linked = Repo.open(tmp_path / "linked", settings=ours.settings)
@@ -112,6 +113,7 @@ def test_a_linked_work_tree_shares_the_hook(ours: Repo, tmp_path: Path, on_path:
     assert_keeps_its_promise(tmp_path / "server.git")
 
 
+@pytest.mark.thorough
 def test_an_empty_repository_is_pushed_by_git(tmp_path: Path, on_path: Path) -> None:
     repo = make(tmp_path / "repo", {1: ("one", 1)})
     run_git("checkout", "-q", "--orphan", "empty", cwd=repo.path)

@@ -40,6 +40,7 @@ with serving(Path(sys.argv[1])) as server:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at_url", some([False, True], False))
 @pytest.mark.parametrize(("seed", "rounds"), [(1, 6), pytest.param(2, 40, marks=pytest.mark.slow)])
 def test_processes_killed_at_random(tmp_path: Path, at_url: bool, seed: int, rounds: int) -> None:

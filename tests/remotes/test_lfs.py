@@ -102,6 +102,7 @@ def test_many_files_are_asked_for_in_one_request(
     assert len(batches) == 1 and len(named(server.root / "points.git")) > 8
 
 
+@pytest.mark.thorough
 def test_a_users_own_lfs_settings_change_nothing(
     ours: Repo, server: WebServer, tmp_path: Path
 ) -> None:

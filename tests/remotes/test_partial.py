@@ -130,6 +130,7 @@ def test_edits_and_pushes_of_a_part(ours: Repo, tmp_path: Path) -> None:
     assert list(theirs.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_fetching_brings_no_data_until_it_is_read(ours: Repo, tmp_path: Path) -> None:
     theirs = on_demand(ours, tmp_path)
     write(ours, ROWS)

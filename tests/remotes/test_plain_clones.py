@@ -106,6 +106,7 @@ def test_what_changes_a_plain_clone_sets_it_up(
     assert_set_up(plain)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", [("status",), ("log",), ("data", "ls"), ("data", "status")])
 def test_what_reads_a_plain_clone_sets_it_up_too(
     ours: Repo, tmp_path: Path, command: tuple[str, ...]
@@ -125,7 +126,7 @@ def test_a_plain_clone_that_may_not_be_written_is_read(ours: Repo, tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", [("--no-checkout",), ("--depth", "1"), ("--bare",)])
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_other_clones(ours: Repo, tmp_path: Path, options: tuple[str, ...]) -> None:
     write(ours, OURS)
     ours.push()
@@ -166,7 +167,7 @@ def test_a_repository_without_datasets_is_left_alone(ours: Repo, tmp_path: Path)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_linked_work_tree(ours: Repo, tmp_path: Path, when: str) -> None:
     plain, linked = plain_clone(tmp_path), tmp_path / "linked"
     if when == "after":
@@ -184,6 +185,7 @@ def test_a_linked_work_tree(ours: Repo, tmp_path: Path, when: str) -> None:
     assert_keeps_its_promise(tmp_path / "server.git")
 
 
+@pytest.mark.thorough
 def test_a_submodule(ours: Repo, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     run_git("init", "--quiet", whole, cwd=tmp_path)
@@ -218,6 +220,7 @@ def test_a_hook_of_the_users_stays_and_is_told_once(ours: Repo, tmp_path: Path, 
     assert internals(plain) == []
 
 
+@pytest.mark.thorough
 def test_a_hook_of_the_users_that_sends_data_is_all_right(ours: Repo, tmp_path: Path) -> None:
     plain = plain_clone(tmp_path)
     hook = plain / ".githooks" / "pre-push"

@@ -107,7 +107,7 @@ def test_pruning_spares_what_is_only_on_the_remote(
     place.assert_has_all_of(server)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_every_remote_that_keeps_its_data_there_counts(
     ours: Repo, theirs: Repo, place: Place, server: Path, tmp_path: Path
 ) -> None:
@@ -126,7 +126,7 @@ def test_every_remote_that_keeps_its_data_there_counts(
         place.assert_has_all_of(each)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("marked", [False, True])
 def test_a_push_that_began_before_the_mark(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate, marked: bool
@@ -199,7 +199,7 @@ def test_pushes_and_prunings_again_and_again(
         place.assert_has_all_of(server)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_branch_that_a_push_builds_on_goes_meanwhile(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -224,7 +224,7 @@ def test_a_branch_that_a_push_builds_on_goes_meanwhile(
     place.assert_has_all_of(server)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_push_that_relies_on_what_pruning_does_not_know(
     ours: Repo, theirs: Repo, place: Place, server: Path
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_push_that_relies_on_what_pruning_does_not_know(
     assert place.names() == named(server)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_two_prunings_at_once(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -263,7 +263,7 @@ def test_two_prunings_at_once(
     place.assert_has_all_of(server)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_listing_during_a_pruning_from_the_same_clone(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:
@@ -282,6 +282,7 @@ def test_listing_during_a_pruning_from_the_same_clone(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "killed_at", [3, 8, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 40, 3))]
 )
@@ -352,7 +353,7 @@ def test_clocks_of_people_decide_nothing(place: Place, monkeypatch: pytest.Monke
             monkeypatch.undo()
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_claim_is_read_until_it_is_a_week_old(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +467,7 @@ def test_what_a_push_claimed_is_spared(
     assert prune(ours) > 0
 
 
+@pytest.mark.few(1)
 def test_what_was_left_half_written_in_a_folder_goes(
     ours: Repo, place: Place, tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ def test_one_row_in_two_pull_requests_is_settled_by_whom_it_concerns(
     assert rows_of(ana) == {**rows, 1: ("Ana", 100), 2: ("Ben", 2)}
 
 
+@pytest.mark.thorough
 def test_what_was_merged_is_reverted_by_the_host(
     people: tuple[Path, Path, Rows], host: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_what_came_before_there_were_links_is_shown_too(ours: Repo) -> None:
     assert_knows_all(ours.path)
 
 
+@pytest.mark.thorough
 def test_prune_loses_nothing(ours: Repo) -> None:
     """Nor what git names nowhere, or only where the client does not look."""
     write(ours, OURS)

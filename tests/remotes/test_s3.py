@@ -99,7 +99,7 @@ def test_a_missing_file(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [3, 300])
 def test_what_is_lacking(bucket: tuple[S3FileSystem, str], count: int) -> None:
     wanted = [WantedFile(f"{number:064x}", 3) for number in range(count)]
@@ -165,7 +165,7 @@ def test_a_bucket_that_is_not_there(
     assert "\n" not in caught.value.message and "make the bucket" in caught.value.hints[0]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["lacking", "download"])
 def test_a_store_that_says_nothing_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -200,7 +200,7 @@ def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> N
     assert there(bucket) == kept
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["profile", "service", "default"])
 def test_a_profile_says_where_the_server_is(
     bucket: tuple[S3FileSystem, str],

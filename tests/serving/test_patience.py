@@ -97,7 +97,7 @@ def test_a_body_that_does_not_say_so_is_refused_on_its_way(url: str) -> None:
     assert served(url)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("begun", ["", "GET /v1/config HTTP/1.1\r\nHost: loc"])
 def test_headers_that_do_not_come_are_not_waited_for(url: str, begun: str) -> None:
     connections = [opened(url) for _ in range(50)]
@@ -121,7 +121,7 @@ def test_headers_after_an_answer_are_not_waited_for(url: str) -> None:
         assert time.monotonic() - start < 15
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("drip", [False, True], ids=["stops", "drips"])
 def test_a_body_that_does_not_come_is_not_waited_for(url: str, drip: bool) -> None:
     with closing(opened(url)) as connection:

@@ -335,6 +335,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return repo
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", some(COMMANDS, "switch"))
 @pytest.mark.parametrize(
     "share", [pytest.param(0, id="a few"), pytest.param(1, id="all", marks=pytest.mark.slow)]

@@ -69,7 +69,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path)}
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("environment", "endpoint"), PROFILES)
 def test_the_endpoint_is_the_one_that_aws_takes(
     files: dict[str, str],

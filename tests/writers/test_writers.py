@@ -171,6 +171,7 @@ def test_labels_may_be_given() -> None:
     assert out.getvalue().startswith("+++ roads:feature:row\n")
 
 
+@pytest.mark.thorough
 def test_an_unknown_half_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="no half of a change"):
         WriterOptions(delta_filter=frozenset({"*"}))

@@ -136,6 +136,7 @@ def test_it_follows_head(run: Run, repo: Path) -> None:
         assert database.execute("SELECT rtreecheck('rtree_points_geom')").fetchone() == ("ok",)
 
 
+@pytest.mark.few(1)
 def test_edits_are_never_passed_over(run: Run, edit: Edit, repo: Path) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
 
@@ -204,7 +205,7 @@ def test_the_track_is_trusted_but_verified(
     assert "compared in full" not in run("status").stdout
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_column_is_added_renamed_and_dropped(run: Run, edit: Edit) -> None:
     before = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
     edit("ALTER TABLE points RENAME COLUMN name TO label")
@@ -239,6 +240,7 @@ def _columns(value: object) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.few(1)
 def test_a_table_that_is_gone_is_a_deletion_that_is_told(run: Run, edit: Edit, repo: Path) -> None:
     edit("DROP TABLE points")
     assert "a commit deletes the dataset" in succeed(run("status")).stdout
@@ -405,7 +407,7 @@ def names_at_head(run: Run) -> list[tuple[object, ...]]:
     return [(each["+"]["id"], each["+"]["name"]) for each in changes]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_table_that_an_editor_made_becomes_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
     edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
     edit("INSERT INTO shops (name) VALUES ('baker'), ('butcher')")
@@ -433,7 +435,7 @@ def test_a_table_that_an_editor_made_becomes_a_dataset(run: Run, edit: Edit, rep
     assert rows(repo, "fid, name", "shops") == [(1, "baker"), (2, "candlestick maker")]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
     edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
     edit("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('shops', 'attributes')")
@@ -450,7 +452,7 @@ def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, 
     assert rows(repo, "name", "shops") == [("baker",)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_edits_are_compared_with_any_revision(run: Run, edit: Edit) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 4")
@@ -543,7 +545,7 @@ def left(run: Run) -> dict[str, int]:
     return dict(changes["points"].get("feature", {})) if changes else {}
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_columns_are_committed_before_rows(run: Run, edit: Edit, repo: Path) -> None:
     edit("ALTER TABLE points ADD COLUMN note TEXT")
     edit("UPDATE points SET note = 'x', name = 'uno' WHERE id = 1")
@@ -558,7 +560,7 @@ def test_columns_are_committed_before_rows(run: Run, edit: Edit, repo: Path) -> 
     assert names_at_head(run) == rows(repo)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_some_edits_are_committed_where_triggers_are_gone(run: Run, edit: Edit, repo: Path) -> None:
     with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
         found = "SELECT name FROM sqlite_master WHERE name LIKE '%track_points_%'"
@@ -580,6 +582,7 @@ def part_of(run: Run) -> dict[str, object]:
     return dict(status["workingCopy"]["parts"]["tabular"])
 
 
+@pytest.mark.few(1)
 def test_status_says_how_the_file_is(run: Run, edit: Edit, repo: Path) -> None:
     head = json.loads(succeed(run("log", "-n", "1", "-o", "json")).stdout)[0]["commit"]
     assert part_of(run) == {
@@ -606,6 +609,7 @@ def test_status_says_how_the_file_is(run: Run, edit: Edit, repo: Path) -> None:
         assert part_of(run)["lockedByEditor"] is True
 
 
+@pytest.mark.few(1)
 def test_a_file_that_is_gone_or_of_another_repository_is_told(run: Run, repo: Path) -> None:
     path = repo / "repo.gpkg"
     with closing(sqlite3.connect(path)) as database:
@@ -625,7 +629,7 @@ def test_a_file_that_is_gone_or_of_another_repository_is_told(run: Run, repo: Pa
     assert run("diff", "HEAD^...HEAD").exit_code == 0
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_what_was_is_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
     head = run_git("rev-parse", "HEAD", cwd=repo)
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
@@ -649,7 +653,7 @@ def test_what_was_is_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None
     assert run("restore", "-s", "HEAD").exit_code == 44
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_columns_that_were_are_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
     edit("ALTER TABLE points ADD COLUMN note TEXT")
     succeed(run("commit", "-m", "A column"))
@@ -667,7 +671,7 @@ def test_columns_that_were_are_restored_as_edits(run: Run, edit: Edit, repo: Pat
     assert (refused.exit_code, "not on both sides" in refused.stderr) == (2, True)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path: Path) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
     edit("DELETE FROM points WHERE id = 4")
@@ -693,7 +697,7 @@ def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path:
     assert (refused.exit_code, "more of points than rows" in refused.stderr) == (22, True)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_a_clone_has_a_working_copy_where_one_is_asked_for(repo: Path, tmp_path: Path) -> None:
     clone, bare = tmp_path / "clone", tmp_path / "without"
     told = succeed(invoke(["clone", "--workingcopy", "edits.gpkg", repo, clone])).output

@@ -85,6 +85,7 @@ def at_head(run: Run) -> list[tuple[object, ...]]:
     return [tuple(each["+"][name] for name in ("id", "name", "height")) for each in changes]
 
 
+@pytest.mark.thorough
 def test_the_file_has_what_merged_cleanly_until_the_merge_ends(merging: Path, run: Run) -> None:
     assert rows(merging) == MERGED
     assert run("diff", "--exit-code").exit_code == 0
@@ -172,6 +173,7 @@ def test_an_abort_that_would_mix_an_edit_with_the_merge_is_refused_by_name(
     assert rows(merging) == HEAD
 
 
+@pytest.mark.thorough
 def test_an_edit_of_the_columns_is_told_and_kept(merging: Path, run: Run) -> None:
     edit(merging, "ALTER TABLE points ADD COLUMN note TEXT")
     refused = run("merge", "--abort")

@@ -146,6 +146,7 @@ def test_a_merge_comes_into_it(run: Run, rows: Rows, edit: Callable[..., None]) 
     clean(run)
 
 
+@pytest.mark.thorough
 def test_truncate_is_seen_and_undone(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
     edit("TRUNCATE wc.points", "INSERT INTO wc.points (id, name) VALUES (2, 'TWO')")
     status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
@@ -181,6 +182,7 @@ def test_columns_keep_their_identity(run: Run, edit: Callable[..., None], rows: 
     clean(run)
 
 
+@pytest.mark.thorough
 def test_a_renamed_table_is_the_same(run: Run, edit: Callable[..., None], rows: Rows) -> None:
     edit("ALTER TABLE wc.points RENAME TO sites", "UPDATE wc.sites SET name = 'x' WHERE id = 1")
     said = succeed(run("status", "-o", "json")).stdout
@@ -205,7 +207,7 @@ def test_a_wider_type_is_the_same_column(run: Run, edit: Callable[..., None]) ->
     clean(run)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["drop", "disable"])
 def test_missing_triggers_are_noticed(
     run: Run, edit: Callable[..., None], server: PostgresServer, way: str
