@@ -19,8 +19,10 @@ from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store.objects import read_object
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.revisions import commit_tree
+from havasu_vc.store.trees import blobs_below, find_datasets
 
-__all__ = ["commits_here", "files_of_commits", "pointed_file", "where_new_begins"]
+__all__ = ["commits_here", "files_at", "files_of_commits", "pointed_file", "where_new_begins"]
 
 _NAMED = re.compile(rb"([0-9a-f]{40}) (?:[^\n]*/)?([0-9a-f]{64})")
 _NO_REPLACEMENTS = {"GIT_NO_REPLACE_OBJECTS": "1"}
@@ -69,6 +71,23 @@ def files_of_commits(
     suspects = [each for identities in cut.values() if len(identities) > 2 for each in identities]
     for other in _pointed(repository, suspects):
         found.setdefault(other.sha256, other)
+    return sorted(found.values())
+
+
+def files_at(repository: GitRepository, commits: Iterable[str], most: int) -> list[WantedFile]:
+    """Return the data files that commits or tags name in their own trees; none beyond `most`.
+
+    A dataset that is none has none: what is wrong with it is told elsewhere.
+    """
+    found: dict[str, WantedFile] = {}
+    for commit in sorted(commits_here(repository, commits)):
+        for folder in find_datasets(repository.objects, commit_tree(repository, commit)):
+            for name, blob in blobs_below(repository.objects, folder.internals, "data"):
+                file = pointed_file(repository, blob, name.rpartition("/")[2], sure=False)
+                if file is not None:
+                    found[file.sha256] = file
+                if len(found) > most:
+                    return []
     return sorted(found.values())
 
 

@@ -14,11 +14,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError, StorageError
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    CorruptDatasetError,
+    HavasuError,
+    StateError,
+    StorageError,
+)
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
+from havasu_vc.remotes.protocol import Claim, DataRemote, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
-from havasu_vc.remotes.wanted import commits_here, files_of_commits, where_new_begins
+from havasu_vc.remotes.wanted import (
+    commits_here,
+    files_at,
+    files_of_commits,
+    where_new_begins,
+)
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import require_sound
@@ -43,6 +54,8 @@ SENT = {"HAVASU_VC_DATA_SENT": "1"}
 """Set for the hook of a push whose data was sent by us."""
 _REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
 _LEASES = ("--force-with-lease", "--force-if-includes")
+MOST_ASKED = 200
+"""Of so many files of a commit a place is asked whether it has them, though it should."""
 LOCKS = 5
 """How many locks that nobody holds are removed of a remote that is a folder, one at a time."""
 # What chooses refs, or is done here; the rest is for git when the refs move.
@@ -119,11 +132,13 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     _require_sound(
         repo, {each.commit: each.source for each in changes}, allowed=request.allow_broken
     )
-    if request.dry_run or not changes:
-        if not request.dry_run:
-            _note_moved(repo, name, updates)
-            _follow(repo, request, name, updates)
+    if request.dry_run:
         return PushResult(shown, tuple(update.line for update in changes))
+    if not changes:
+        late = _sent_late(repo, name, [update.commit for update in updates if update.commit])
+        _note_moved(repo, name, updates)
+        _follow(repo, request, name, updates)
+        return PushResult(shown, (), len(late), total_size(late))
     wanted = sorted({update.commit for update in changes if update.commit})
     with _sent(repo, name, wanted, allow_broken=request.allow_broken) as (sent, claim):
         # From here on refs may move even if nobody is told so.
@@ -212,12 +227,13 @@ def _sent(
         yield (), Claim()
         return
     with ExitStack() as held:
-        claim = Claim()
+        claim, reached = Claim(), True
         try:
             claim = held.enter_context(place.sending(files, begins))
         except StorageError:
             if files or everything:
                 raise  # who has no access to the data may push texts all the same
+            reached = False
         there = [] if everything else commits_there(repo, name)
         if everything or where_new_begins(repo.git, wanted, there) != begins:
             files = named(there)
@@ -225,7 +241,40 @@ def _sent(
             files = _asked(repo, name, named, files, everything=everything)
         if repo.on_demand and (away := _away(repo, place.lacking(files))):
             RemoteFetcher(repo).fetch([(file.sha256, file.size) for file in away])
+        if reached and not everything:
+            files = sorted({*files, *_unsent(repo, place, wanted, files)})
         yield send_data(repo, place, files) if files else (), claim
+
+
+def _sent_late(repo: OpenRepo, name: str, commits: Sequence[str]) -> Sequence[WantedFile]:
+    """Send data of commits that are at a remote already: a plain `git push` may have left it.
+
+    Only a place that says what it has is asked, and only for the files of these very commits.
+    """
+    if not commits:
+        return ()
+    try:
+        place = remote_data(repo, name, push=True)
+        files = () if place is None else _unsent(repo, place, commits)
+    except (StateError, StorageError, CorruptDatasetError):
+        return ()  # who has no access to the data has nothing to push either
+    if place is None or not files:
+        return ()
+    with place.sending(files):
+        return send_data(repo, place, files)
+
+
+def _unsent(
+    repo: OpenRepo,
+    place: DataRemote,
+    commits: Sequence[str],
+    besides: Sequence[WantedFile] = (),
+) -> Sequence[WantedFile]:
+    """Return the files of commits' own trees, `besides` others, that are here and a place lacks."""
+    if not place.knows:
+        return ()
+    files = set(files_at(repo.git, commits, MOST_ASKED)).difference(besides)
+    return place.lacking([file for file in sorted(files) if is_here(repo.storage.files, file)])
 
 
 def _away(repo: OpenRepo, files: Sequence[WantedFile]) -> list[WantedFile]:

@@ -65,6 +65,9 @@ def command(
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
     if not result.refs:
+        if result.files:
+            invocation.say(f"Its commits were at {result.remote} already, without that data")
+            return
         invocation.say(f"Everything is at {result.remote} already")
         return
     invocation.say(f"{'Would push to' if dry_run else 'To'} {result.remote}")

@@ -34,6 +34,52 @@ def test_push_tells_what_went(repo: Path, run: Run, tmp_path: Path) -> None:
     assert run_git("rev-parse", "--abbrev-ref", "@{upstream}", cwd=repo) == "origin/main"
 
 
+def test_data_that_a_push_by_git_left_here_goes_later(repo: Path, run: Run, tmp_path: Path) -> None:
+    server = tmp_path / "server.git"
+    run_git("init", "-q", "--bare", server, cwd=tmp_path)
+    succeed(run("remote", "add", "origin", server))
+    run_git("push", "-q", "-u", "--no-verify", "origin", "main", cwd=repo)
+    assert not list((server / "havasu").rglob("objects/*/*/*"))
+
+    tried = succeed(run("push", "-n"))
+    done = succeed(run("push"))
+    again = succeed(run("push"))
+
+    assert "Sent" not in tried.stderr and "Everything is at" in tried.stderr
+    assert "Sent 3 data files, " in done.stderr and "without that data" in done.stderr
+    assert again.stderr.startswith("Everything is at ")
+    succeed(invoke(["clone", server, tmp_path / "copy"]))
+    fsck = invoke(["-C", tmp_path / "copy", "fsck"])
+    assert fsck.exit_code == 0, fsck.output
+
+
+def test_data_that_a_push_by_git_left_here_goes_with_the_next_commit(
+    repo: Path, run: Run, tmp_path: Path
+) -> None:
+    server = tmp_path / "server.git"
+    run_git("init", "-q", "--bare", server, cwd=tmp_path)
+    succeed(run("remote", "add", "origin", server))
+    run_git("push", "-q", "-u", "--no-verify", "origin", "main", cwd=repo)
+    succeed(run("meta", "set", "points", "title=Other"))
+
+    done = succeed(run("push"))
+
+    assert "Sent 3 data files, " in done.stderr and "main -> main" in done.stderr
+    succeed(invoke(["clone", server, tmp_path / "copy"]))
+    assert invoke(["-C", tmp_path / "copy", "fsck"]).exit_code == 0
+
+
+def test_who_cannot_reach_the_data_may_ask_for_nothing_to_go(
+    repo: Path, run: Run, tmp_path: Path
+) -> None:
+    server = tmp_path / "server.git"
+    run_git("init", "-q", "--bare", server, cwd=tmp_path)
+    succeed(run("remote", "add", "origin", server, "--data", "sftp://127.0.0.1:1/data"))
+    run_git("push", "-q", "-u", "--no-verify", "origin", "main", cwd=repo)
+    assert succeed(run("push")).stderr.startswith("Everything is at ")
+    assert run("data", "push").exit_code != 0
+
+
 def test_clone_checks_out_tables(server: Path, tmp_path: Path) -> None:
     done = succeed(invoke(["-C", tmp_path, "clone", server, "copy"]))
 
