@@ -143,7 +143,8 @@ def _reviewed(
     )
     if job.folder is not None:
         out = io.StringIO()
-        write_page(out, page, found, more=f"havasu-vc diff {found.range}")
+        named = repo.git.path.resolve().name
+        write_page(out, page, found, more=f"havasu-vc diff {found.range}", repository=named)
         job.folder.mkdir(parents=True, exist_ok=True)
         for name, text in (
             ("comment.md", comment),

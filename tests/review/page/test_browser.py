@@ -184,6 +184,31 @@ def test_old_and_new_stand_side_by_side_with_what_differs(opened: Opened) -> Non
     assert tab.text("#detail .badge") == "deleted"
 
 
+def test_next_and_previous_move_list_map_and_detail_together(opened: Opened) -> None:
+    apart = [(None, point(20.0 * number, 10.0)) for number in range(4)]
+    tab = opened([places(*apart)])
+    tab.key("j", "z")
+    ringed = """(() => {
+      const { width, height } = canvas;
+      const often = { willReadFrequently: true };
+      const copy = new OffscreenCanvas(width, height).getContext("2d", often);
+      copy.drawImage(canvas, 0, 0);
+      const { data } = copy.getImageData(0, 0, width, height);
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4)
+        if (data[i] === 0x17 && data[i + 1] === 0x20 && data[i + 2] === 0x33) count++;
+      return count;
+    })()"""
+    for key, row in (("j", 1), ("j", 2), ("k", 1)):
+        settle(tab)
+        tab.key(key)
+        settle(tab)
+        assert tab.text("[aria-selected=true] .key") == f"row {row}"
+        assert tab.text("#detail h2") == f"places : row {row}\ninserted"
+        # Rows are thousands of kilometres apart: the ring is in sight where the map went along.
+        assert tab.run(ringed) > 10, row
+
+
 def test_keyboard(opened: Opened) -> None:
     tab = opened([many(200)])
     tab.run("document.getElementById('table').focus()")
