@@ -185,6 +185,14 @@ class LivingCopy:
         with self._reading() as file:
             return self._untracked(file, base_of(self._repo, file))
 
+    def drop_layers(self, tables: Sequence[str]) -> None:
+        """Remove tables that are no dataset, where they still are none."""
+        with self._home.open(write=True) as file:
+            there = self._untracked(file, base_of(self._repo, file))
+            for table in tables:
+                if table in there:
+                    file.drop_other(table)
+
     @property
     def name(self) -> str:
         """Where it is, in short."""

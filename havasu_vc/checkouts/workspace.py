@@ -31,6 +31,7 @@ from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts.checking_out import CheckoutRequest
+    from havasu_vc.checkouts.cleaning import LeftBehind
     from havasu_vc.checkouts.glance import WorkspaceChanges
     from havasu_vc.checkouts.living_copy import LivingCopy
     from havasu_vc.checkouts.stashing import Stash
@@ -398,6 +399,22 @@ class Workspace:
         if not self.has_tables:
             return gone
         return tuple(dict.fromkeys((*gone, *self._discard_tables(datasets, dry_run=dry_run))))
+
+    def clean(
+        self,
+        paths: Sequence[Path] = (),
+        *,
+        folder: Path | None = None,
+        dry_run: bool,
+        folders: bool = False,
+        ignored: bool = False,
+    ) -> LeftBehind:
+        """Remove what nothing tracks at some paths, or in a folder, or tell what would go."""
+        from havasu_vc.checkouts.cleaning import clean
+
+        return clean(
+            self._repo, paths, folder=folder, dry_run=dry_run, folders=folders, ignored=ignored
+        )
 
     def discard_rows(self, filters: Sequence[str]) -> dict[str, int]:
         """Drop the edits of rows, named as by filters; return how many of each dataset went."""

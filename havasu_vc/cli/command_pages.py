@@ -44,7 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cherry-pick",
             "revert",
         ),
-        "Undo": ("restore", "stash", "reset"),
+        "Undo": ("clean", "restore", "stash", "reset"),
         "Review": ("review", "open", "check", "ci", "hook"),
         "Engines": ("serve", "shell", "spark-conf"),
         "Upkeep": ("optimize", "validate", "fsck", "repair", "gc"),

@@ -34,6 +34,7 @@ from havasu_vc.exchange.living_tables import (
     create_layer,
     describe_columns,
     drop_layer,
+    drop_table,
     track_triggers,
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
@@ -338,6 +339,10 @@ class LivingFile:
             f"DELETE FROM {self.names.state} WHERE table_name = ? AND key = 'dataset'",
             (layer.table,),
         )
+
+    def drop_other(self, table: str) -> None:
+        """Remove a table that is no layer."""
+        drop_table(self._database, table)
 
     @contextmanager
     def suspended(self, layer: Layer, seen: Seen) -> Iterator[None]:

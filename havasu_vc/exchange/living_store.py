@@ -142,6 +142,9 @@ class LivingStore(Protocol):
     def drop(self, layer: Layer) -> None:
         """Remove a layer, whatever it is called now, and what was tracked of it."""
 
+    def drop_other(self, table: str) -> None:
+        """Remove a table that is no layer."""
+
     def suspended(self, layer: Layer, seen: Seen) -> AbstractContextManager[None]:
         """Write to a table without tracking it."""
 

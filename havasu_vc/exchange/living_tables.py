@@ -32,6 +32,7 @@ __all__ = [
     "create_layer",
     "describe_columns",
     "drop_layer",
+    "drop_table",
     "track_triggers",
 ]
 
@@ -199,6 +200,12 @@ def describe_columns(database: sqlite3.Connection, layer: Layer, table: str) -> 
 
 def drop_layer(database: sqlite3.Connection, layer: Layer, table: str) -> None:
     """Remove a layer, which may be called otherwise now, and what is said of it."""
+    if EXACT in drop_table(database, table):
+        database.execute(f"DELETE FROM {EXACT} WHERE table_name = ?", (layer.table,))
+
+
+def drop_table(database: sqlite3.Connection, table: str) -> set[str]:
+    """Remove a table and what is said of it; return the tables that were there."""
     here = {
         name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     }
@@ -211,8 +218,7 @@ def drop_layer(database: sqlite3.Connection, layer: Layer, table: str) -> None:
     for each in about:
         if each in here:
             database.execute(f"DELETE FROM {each} WHERE lower(table_name) = lower(?)", (table,))
-    if EXACT in here:
-        database.execute(f"DELETE FROM {EXACT} WHERE table_name = ?", (layer.table,))
+    return here
 
 
 def track_triggers(layer: Layer, table: str, key: Sequence[str], names: Names) -> dict[str, str]:

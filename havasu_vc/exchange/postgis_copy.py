@@ -353,6 +353,10 @@ class PostgisCopy:
             self._server.run(f"DROP TABLE {self._place(seen.table)}")
         self._server.run(f"DELETE FROM {self._state} WHERE table_name = %s", (layer.table,))
 
+    def drop_other(self, table: str) -> None:
+        """Remove a table that is no layer."""
+        self._server.run(f"DROP TABLE {self._place(table)}")
+
     @contextmanager
     def suspended(self, layer: Layer, seen: Seen) -> Iterator[None]:
         """Write to a table without tracking it."""

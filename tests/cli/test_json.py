@@ -27,6 +27,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WITHOUT = {
     "ci review": "writes review.json, and the host's log is for people",
     "ci update": "the host's log is for people",
+    "clean": "prints lines, as git clean",
     "completion": "prints a script",
     "config": "is git's",
     "create-patch": "prints a patch, which is JSON of Kart's",
