@@ -18,6 +18,7 @@ import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
+from havasu_vc.cli.git_variables import check_named, named_place
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Invocation:
     """The options that stand for all commands, and what follows from them."""
 
     folder: Path = Path(".")
-    """Where the repository is looked for."""
+    """The folder to work in."""
     verbose: bool = False
     """Whether to tell more."""
     quiet: bool = False
@@ -102,6 +103,11 @@ class Invocation:
             return when == "always"
         return self.color and stream.isatty()
 
+    @property
+    def place(self) -> Path:
+        """Where the repository is looked for, as git's variables have it where `-C` does not."""
+        return named_place(self.folder)
+
     def settings(self) -> Settings:
         """Return the settings to open a repository with."""
         from havasu_vc.engine.settings import Settings
@@ -128,7 +134,9 @@ class Invocation:
             from havasu_vc.cli.quick_arrow import leave_pandas_out
 
             leave_pandas_out()
-        repo = Repo.open(self.folder, settings=self.settings())
+        repo = Repo.open(self.place, settings=self.settings())
+        if (told := check_named(self.folder, repo.git)) is not None:
+            self.note(told)
         repo.set_up()
         if repo.git.follows_kart or is_called_kart():
             stand_in()

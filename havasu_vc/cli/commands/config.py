@@ -23,7 +23,7 @@ def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     """
     place: GitRepository | None = None
     try:
-        place = GitRepository.open(invocation.folder)
+        place = GitRepository.open(invocation.place)
     except RepositoryNotFoundError:
         if "--local" in arguments:
             raise

@@ -28,7 +28,7 @@ def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     """
     place: GitRepository | None = None
     try:
-        place = GitRepository.open(invocation.folder)
+        place = GitRepository.open(invocation.place)
     except RepositoryNotFoundError:
         pass  # `git clone` and `git init` need none
     verb = _verb(arguments)
