@@ -117,7 +117,7 @@ def flat_pairs(
 ) -> list[tuple[bytes, list[tuple[bytes, bytes] | None]]] | None:
     """Return the entries that differ between two trees: name and both leaves, in order.
 
-    None where not all entries are of one length. It takes a fifth of comparing any two trees.
+    None where not all entries are of one length. Markers are compared so.
     """
     size = _size(old)
     if size is None or len(new) % size or not new:
@@ -149,5 +149,5 @@ def _entries(data: bytes, size: int) -> set[bytes]:
 
 @lru_cache(maxsize=1024)
 def _cutter(size: int, count: int) -> Struct:
-    # Cutting a tree so takes a quarter of slicing it in Python.
+    # One call cuts a tree.
     return Struct(f"{size}s" * count)

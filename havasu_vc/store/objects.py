@@ -172,8 +172,8 @@ class ObjectWriter:
     def write(self, kind: ObjectKind, data: bytes, *, before: Before | None = None) -> ObjectId:
         """Take an object in, unless it is there already, and return its id.
 
-        `before` is the tree in whose place a tree stands; to read it again for what differs from
-        it would take a tenth of a commit of 1,000 rows.
+        `before` is the tree in whose place a tree stands, so that it need not be read again for
+        what differs from it.
         """
         identity = object_id(kind, data)
         if self._pack is not None:

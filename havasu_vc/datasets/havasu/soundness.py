@@ -177,7 +177,8 @@ def _table_blob(folder: Folder) -> ObjectId:
 def _is_sound_since_last(folder: Folder, path: str, memory: Path | None, table: str) -> bool:
     """Whether what differs from the last tree of this table that was sound tells that this is.
 
-    Where a commit brought 1,000 markers, that takes a tenth of looking at 46,000.
+    Where a commit brought 1,000 markers, that takes 14 ms, and 29 among 46,000, of which looking
+    at all takes 31 and 110.
     """
     if memory is None or not isinstance(folder, TreeFolder):
         return False

@@ -237,7 +237,7 @@ def _statistics(value: dict[str, Any], where: str) -> ColumnStatistics:
     facts: list[Any] = [value.get(name) for name in _STATISTICS]
     values, nulls, size, nans, lower, upper = facts
     kinds = type(values), type(nulls), type(size)
-    # Half of parsing a file's facts is this, and nearly all are so.
+    # Nearly all are so, and a table of many files has very many.
     if (
         kinds == _THREE_NUMBERS
         and (nans is None or type(nans) is int)

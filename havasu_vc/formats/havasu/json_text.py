@@ -83,7 +83,7 @@ def document_hash(data: bytes) -> str:
 _START = b"\0z"
 
 
-# A decoder takes longer to make than a small document to parse.
+# Made once, not for each document.
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_object)
 
 
