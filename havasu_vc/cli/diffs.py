@@ -184,7 +184,15 @@ def print_diff(
     seen = _Seen()
     readable = Readable(diffs)
     diffs = readable
-    shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
+    as_kart = name == "json" and repo.git.follows_kart
+    if as_kart and options.diff_format == "no-data-changes":
+        shown: Iterable[DatasetDiff] = diffs
+        how = replace(how, data_changes=True)
+    elif options.diff_format == "full":
+        shown = diffs
+    else:
+        shown = seen.reduce(diffs, options.diff_format)
+        how = replace(how, header_alone=as_kart and options.diff_format == "none")
     if name == "html":
         code = _print_page(repo, shown, options, revisions, seen)
         readable.finish(invocation)

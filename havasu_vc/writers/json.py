@@ -5,6 +5,8 @@
        "<dataset>": {"meta": {"<item>": {"-": …, "+": …}},
                      "feature": [{"-": {…}, "+": {…}}, …]}}}
 
+Where only that is asked, `"data_changes": true` or `false` stands in the place of the features.
+
 A patch is the same with `kart.patch/v1` in front; inserts and deletes are labelled
 `++` and `--` in it, so that it cannot be misread, and geometries keep their SRIDs.
 Datasets come in the order given, and so do meta items (producers sort both by
@@ -49,8 +51,13 @@ def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
         only=options.delta_filter,
         reproject=options.reproject,
     )
+    if options.header_alone:
+        for _ in diffs:
+            pass  # the exit code is still told by them
+        out.write(layout.dumps(header, 0) + "\n")
+        return ChangeSummary()
     files = {change.path: file_object(change) for change in options.files}
-    return _write(diffs, out, form, header, files)
+    return _write(diffs, out, form, header, files, rows=not options.data_changes)
 
 
 def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
@@ -81,6 +88,7 @@ def _write(
     files: dict[str, dict[str, str]],
     *,
     labelled_meta: bool = True,
+    rows: bool = True,
 ) -> ChangeSummary:
     layout = form.layout
     out.write("{" + layout.line(1))
@@ -103,7 +111,11 @@ def _write(
             }
             out.write(layout.dumps(meta, 3))
         features = ChangeCounts()
-        if first is not None:
+        if not rows:
+            features = ChangeCounts() if first is None else first.counts
+            told = layout.key("data_changes") + layout.dumps(first is not None, 3)
+            out.write((layout.between(3) if diff.meta else "") + told)
+        elif first is not None:
             out.write((layout.between(3) if diff.meta else "") + layout.key("feature"))
             features = _write_features(diff, _chain(first, batches), out, form)
         out.write(layout.line(2) + "}")

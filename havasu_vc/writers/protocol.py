@@ -72,6 +72,10 @@ class WriterOptions:
     """Labels of the rows; by default their key values joined by commas."""
     files: Sequence[FileChange] = ()
     """Files beside datasets that differ; printed after all datasets."""
+    data_changes: bool = False
+    """Whether JSON says only whether rows of a dataset changed, as Kart's does when asked."""
+    header_alone: bool = False
+    """Whether JSON holds the commit and no diff."""
     directory: Path | None = None
     """Where to write one file per dataset (GeoJSON) instead of to the stream."""
 

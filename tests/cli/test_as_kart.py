@@ -218,3 +218,24 @@ def test_a_changed_key_is_one_change_as_in_kart(tmp_path: Path) -> None:
     assert committed[1:5] == ["  t:", "    feature:", "      2 inserts", "      2 deletes"]
     assert committed[5].startswith("  Date: ")
     assert "working copy clean" in succeed(invoke(["-C", kart, "status"])).stdout
+
+
+def shown(repo: Path, form: str, *more: str) -> dict[str, dict[str, object]]:
+    result = succeed(invoke(["-C", repo, "show", "-o", "json", f"--diff-format={form}", *more]))
+    value: dict[str, dict[str, object]] = json.loads(result.stdout)
+    return value
+
+
+def test_json_without_rows_says_whether_there_were_any(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    table = shown(repo, "no-data-changes")["kart.diff/v1+hexwkb"]["table"]
+    assert isinstance(table, dict) and table["data_changes"] is True and "feature" not in table
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=A title"]))
+    table = shown(repo, "no-data-changes")["kart.diff/v1+hexwkb"]["table"]
+    assert isinstance(table, dict) and list(table) == ["meta", "data_changes"]
+    assert table["data_changes"] is False
+    assert list(shown(repo, "none")) == ["kart.show/v1"]
+    differ = ["-C", repo, "diff", "HEAD^...HEAD", "-o", "json", "--exit-code"]
+    assert invoke([*differ, "--diff-format=none"]).exit_code == 1
+    assert invoke([*differ, "--diff-format=no-data-changes"]).exit_code == 1

@@ -243,3 +243,6 @@ class ChangedRows(TypedDict, total=False):
     """Meta items: `-` is the old value, `+` the new one."""
     feature: list[Any]
     """Rows, each with `-` the old one, `+` the new one, or `*` with both by column."""
+    data_changes: bool
+    """Instead of rows, with `--diff-format=no-data-changes` in a repository of Kart's: whether
+    some changed."""
