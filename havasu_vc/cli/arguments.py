@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.errors import InvalidArgumentError
 
 __all__ = [
@@ -125,13 +127,23 @@ def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | No
     """Return the message that `-m` and `-F` give; None when neither is there."""
     if paragraphs and text is not None:
         raise InvalidArgumentError("-m and -F cannot be given together")
-    message = "\n\n".join(paragraphs) if paragraphs else text
+    message = "\n\n".join(map(_said, paragraphs)) if paragraphs else text
     if message is None:
         return None
     message = message.replace("\r\n", "\n").strip()
     if not message:
         raise InvalidArgumentError("the message is empty; nothing is committed")
     return message
+
+
+def _said(paragraph: str) -> str:
+    """Return a paragraph, which stands in a file where Kart's `@FILE` names one."""
+    if not (is_called_kart() and paragraph.startswith("@")):
+        return paragraph
+    try:
+        return Path(paragraph[1:]).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error
 
 
 def split_revisions(

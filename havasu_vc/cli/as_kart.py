@@ -8,6 +8,7 @@ have the text that scripts compare.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -26,6 +27,17 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
         ErrorKind.NO_CHANGES: "No changes to commit",
     }
 )
+_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(ours), karts)
+    for ours, karts in (
+        (
+            r"HEAD cannot be fast-forwarded to .*",
+            "Can't resolve as a fast-forward merge and --ff-only specified",
+        ),
+        (r"(.+) has edits that are not committed", r"\1 has uncommitted changes"),
+    )
+)
+"""Whole texts of errors, where one kind of error has several."""
 
 
 def is_called_kart() -> bool:
@@ -38,9 +50,14 @@ def in_karts_words(text: str) -> str:
     return text.replace("havasu-vc", "kart") if is_called_kart() else text
 
 
-def error_text(kind: ErrorKind) -> str | None:
-    """Return what Kart says of an error, where scripts compare it."""
-    return _WORDS.get(kind) if is_called_kart() else None
+def error_text(kind: ErrorKind, message: str) -> str:
+    """Return an error's text: what Kart says of it, where scripts compare that."""
+    if not is_called_kart():
+        return message
+    for ours, karts in _TEXTS:
+        if (found := ours.fullmatch(message)) is not None:
+            return found.expand(karts)
+    return _WORDS.get(kind, message)
 
 
 def stand_in() -> None:

@@ -161,7 +161,7 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
         case KeyboardInterrupt():
             text = "interrupted"
         case HavasuError():
-            text, hints = error_text(error.kind) or error.message, error.hints
+            text, hints = error_text(error.kind, error.message), error.hints
         case click.UsageError():
             text = error.format_message().strip()
             if error.ctx is not None:

@@ -236,6 +236,40 @@ def test_json_without_rows_says_whether_there_were_any(tmp_path: Path, csv_file:
     assert isinstance(table, dict) and list(table) == ["meta", "data_changes"]
     assert table["data_changes"] is False
     assert list(shown(repo, "none")) == ["kart.show/v1"]
-    differ = ["-C", repo, "diff", "HEAD^...HEAD", "-o", "json", "--exit-code"]
+    differ: list[str | Path] = ["-C", repo, "diff", "HEAD^...HEAD", "-o", "json", "--exit-code"]
     assert invoke([*differ, "--diff-format=none"]).exit_code == 1
     assert invoke([*differ, "--diff-format=no-data-changes"]).exit_code == 1
+
+
+def test_called_kart_texts_and_messages_are_karts(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    made = succeed(invoke(["-C", repo, "switch", "-c", "side"]))
+    assert "Creating new branch 'side'..." in made.output
+    words = tmp_path / "message.txt"
+    words.write_text("From a file\n")
+    succeed(invoke(["-C", repo, "commit", "--allow-empty", "-m", f"@{words}"]))
+    assert run_git("log", "-1", "--format=%s", cwd=repo).strip() == "From a file"
+    assert invoke(["-C", repo, "commit", "--allow-empty", "-m", "@nowhere"]).exit_code == 2
+    succeed(invoke(["-C", repo, "switch", "main"]))
+    succeed(invoke(["-C", repo, "commit", "--allow-empty", "-m", "Other"]))
+    failed = invoke(["-C", repo, "merge", "--ff-only", "side"])
+    assert failed.exit_code == 20
+    expected = "Error: Can't resolve as a fast-forward merge and --ff-only specified\n"
+    assert failed.stderr == expected
+
+
+def test_a_branch_of_a_remote_alone_is_not_guessed_when_told(
+    tmp_path: Path, csv_file: Path
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    run_git("update-ref", "refs/remotes/origin/side", "HEAD", cwd=repo)
+    run_git("config", "remote.origin.url", str(repo), cwd=repo)
+    run_git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*", cwd=repo)
+    assert invoke(["-C", repo, "checkout", "--no-guess", "side"]).exit_code == 47
+    succeed(invoke(["-C", repo, "checkout", "side"]))
+    listed = succeed(invoke(["-C", repo, "status", "--list-untracked-tables", "-o", "json"]))
+    assert json.loads(listed.stdout)["kart.status/v2"]["branch"] == "side"

@@ -105,6 +105,7 @@ class _Tables:
     "--overwrite", is_flag=True, help="With --as, replace the file if all in it is committed."
 )
 @click.option("-b", "branch", metavar="NAME", help="Make a branch and switch to it.")
+@click.option("--guess/--no-guess", default=True, help="Make a branch that only a remote has.")
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
 )
@@ -126,6 +127,7 @@ def command(
     ref: str | None,
     overwrite: bool,
     branch: str | None,
+    guess: bool,
     discard: bool,
 ) -> None:
     r"""Make tables of the datasets, or switch to a revision.
@@ -175,7 +177,7 @@ def command(
         _tell(invocation, repo, repo.workspace.relocate())
         return
     if names or branch is not None:
-        created = _switch(repo, names, branch, discard)
+        created = _switch(repo, names, branch, discard, guess=guess)
         tell_head(invocation, repo, created=created)
         if not tables.given:
             _print(invocation, repo, created=created)
@@ -222,10 +224,12 @@ def _make_elsewhere(
     _tell(invocation, repo, result)
 
 
-def _switch(repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool) -> bool:
+def _switch(
+    repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool, *, guess: bool
+) -> bool:
     """Switch, and return whether a branch was made."""
     if branch is None:
-        goal = find_goal(repo, names[0], revisions=True)
+        goal = find_goal(repo, names[0], revisions=True, remotes=guess)
         branch, start, create = goal.name, goal.remote, goal.remote is not None
     else:
         start, create = names[0] if names else None, True

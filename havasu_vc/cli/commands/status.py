@@ -26,6 +26,12 @@ __all__ = ["command"]
 
 @click.command("status", cls=Command)
 @format_option("text", "json")
+@click.option(
+    "--list-untracked-tables",
+    is_flag=True,
+    expose_value=False,
+    help="Nothing: tables that are no dataset yet are always listed.",
+)
 @click.pass_obj
 def command(invocation: Invocation, output_format: str) -> None:
     """Show where HEAD is, what is edited in the workspace and what stands in the way.

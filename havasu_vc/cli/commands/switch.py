@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
@@ -109,7 +110,10 @@ def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> N
     """Tell where HEAD is now."""
     branch = repo.head_branch
     if branch is not None:
-        invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
+        if created and is_called_kart():
+            invocation.say(f"Creating new branch '{branch}'...")
+        else:
+            invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
         return
     info = repo.commit_info()
     subject = info.message.partition("\n")[0]
