@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from havasu_vc.checkouts import ServedBase
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.serving.commits import Served
 from havasu_vc.serving.forms import PLAIN
+from havasu_vc.serving.history import Version
 from havasu_vc.serving.metadata import snapshot_id_of
 from havasu_vc.serving.staged import staging_folder
 from havasu_vc.serving.told import told
@@ -48,20 +50,31 @@ class CatalogShelf:
         )
 
     def find(self, commit: str, path: str, snapshot_id: int) -> str | None:
-        """Return the commit, the given one or one before it, whose table has a snapshot."""
+        """Return the commit, the given one or one before it, whose table has a snapshot.
+
+        The line of first parents is looked through first, as clients are shown that; then what
+        merges brought in, as a branch that was moved onto a merge of it has there what it was.
+        """
         repo, history = self._catalog.repo, self._catalog.tables.history
-        at: str | None = commit
-        seen = 0
-        while at is not None and seen < _MOST_VERSIONS:
-            versions = history.versions(repo, at, path)
-            for version in versions:
-                if snapshot_id == snapshot_id_of(path, version):
-                    return version.commit.id
-                if told(version.commit.message).snapshots.get(snapshot_id) == path:
-                    return version.commit.id
-            seen += len(versions)
-            parents = versions[-1].commit.parents if versions else ()
-            at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
+        lines = deque([commit])
+        met: set[str] = set()
+        while lines and len(met) < _MOST_VERSIONS:
+            at: str | None = lines.popleft()
+            while at is not None and len(met) < _MOST_VERSIONS:
+                versions = history.versions(repo, at, path)
+                at = None
+                for version in versions:
+                    if version.commit.id in met:
+                        break
+                    met.add(version.commit.id)
+                    if _shows(version, path, snapshot_id):
+                        return version.commit.id
+                    parents = version.commit.parents
+                    lines.extend(each for each in parents[1:] if repo.git.objects.has(each))
+                    at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
+                else:
+                    continue
+                break
         return None
 
     def within(self, folders: Iterable[Path]) -> TableFolders:
@@ -76,3 +89,9 @@ class CatalogShelf:
     def staging(self, identity: str) -> Path:
         """Return the folder that clients write files of a new table into, by its uuid."""
         return staging_folder(self._catalog.tables, identity)
+
+
+def _shows(version: Version, path: str, snapshot_id: int) -> bool:
+    """Whether a version is shown by a snapshot, or was sent as it."""
+    sent = told(version.commit.message).snapshots
+    return snapshot_id == snapshot_id_of(path, version) or sent.get(snapshot_id) == path

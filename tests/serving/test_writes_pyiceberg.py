@@ -14,6 +14,7 @@ from pyiceberg.exceptions import BadRequestError, ForbiddenError
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
 from tests.serving.server import ask, catalog, serving
+from tests.support.git import run_git
 from tests.support.templates import empty_repo
 
 COUNT = 200
@@ -235,4 +236,23 @@ def test_none_of_many_writers_loses_a_commit(
     new: Model = {1000 * (n + 1) + step: f"{n}" for n in range(writers) for step in range(appends)}
     assert held(repo, "main") == first() | new
     assert len(subjects(repo, "main")) == 1 + writers * appends
+    assert_sound(repo)
+
+
+def test_what_a_merge_brought_in_is_a_base_still(repo: Repo, url: str) -> None:
+    """The branch was moved onto a merge, of which what a client loaded is the second parent."""
+    mine: Model = {900: "mine"}
+    added: Model = {901: "theirs"}
+    late: Model = {902: "late"}
+    catalog(url, "feature/x").load_table("tables.points").append(rows(mine))
+    stale = catalog(url, "feature/x").load_table("tables.points")
+    repo.write("points", rows(added), message="Theirs")
+    repo.merge("feature/x", message="Both")
+    run_git("branch", "--force", "feature/x", "main", cwd=repo.path)
+
+    stale.append(rows(late))
+
+    assert held(repo, "feature/x") == {**first(), **mine, **added, **late}
+    assert held(repo, "main") == {**first(), **mine, **added}
+    assert len(subjects(repo, "main..feature/x")) == 1
     assert_sound(repo)
