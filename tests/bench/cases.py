@@ -24,6 +24,7 @@ MODULES = (
     "merging",
     "checkouts",
     "serving",
+    "serving_clients",
     "storing",
     "ledger",
     "sharing",

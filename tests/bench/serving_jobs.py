@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -87,11 +88,7 @@ def commit(repo: str, number: str) -> dict[str, Any]:
 
 def requests(repo: str) -> dict[str, Any]:
     """Ask a server for the table, which it knows, over one connection."""
-    program = "from havasu_vc.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "-C", repo, "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline().rpartition(":")[2])
+    with server(repo) as (port, process):
         connection = http.client.HTTPConnection("127.0.0.1", port)
 
         def get(path: str) -> bytes:
@@ -101,17 +98,30 @@ def requests(repo: str) -> dict[str, Any]:
         prefix = json.loads(get("/v1/config"))["overrides"]["prefix"]
         path = f"/v1/{prefix}{TABLE}"
         size = len(get(path))
-        before = _ticks(server.pid)
+        before = spent(process)
         for _ in range(REQUESTS):
             get(path)
-        spent = _ticks(server.pid) - before
-        server.terminate()
-    return {"each": spent / os.sysconf("SC_CLK_TCK") / REQUESTS, "bytes": size}
+        each = (spent(process) - before) / REQUESTS
+    return {"each": each, "bytes": size}
 
 
-def _ticks(process: int) -> int:
+@contextmanager
+def server(repo: str, *options: str) -> Iterator[tuple[int, int]]:
+    """Serve a repository; yield the port and the process."""
+    program = "from havasu_vc.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "-C", repo, "serve", "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline().rpartition(":")[2]), process.pid
+        finally:
+            process.terminate()
+
+
+def spent(process: int) -> float:
+    """Return the seconds that a process and those that it waited for have computed."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
