@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,27 +55,28 @@ class CatalogShelf:
         The line of first parents is looked through first, as clients are shown that; then what
         merges brought in, as a branch that was moved onto a merge of it has there what it was.
         """
-        repo, history = self._catalog.repo, self._catalog.tables.history
+        objects = self._catalog.repo.git.objects
         lines = deque([commit])
         met: set[str] = set()
-        while lines and len(met) < _MOST_VERSIONS:
-            at: str | None = lines.popleft()
-            while at is not None and len(met) < _MOST_VERSIONS:
-                versions = history.versions(repo, at, path)
-                at = None
-                for version in versions:
-                    if version.commit.id in met:
-                        break
-                    met.add(version.commit.id)
-                    if _shows(version, path, snapshot_id):
-                        return version.commit.id
-                    parents = version.commit.parents
-                    lines.extend(each for each in parents[1:] if repo.git.objects.has(each))
-                    at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
-                else:
-                    continue
-                break
+        while lines:
+            for version in self._line(lines.popleft(), path):
+                if version.commit.id in met or len(met) == _MOST_VERSIONS:
+                    break
+                met.add(version.commit.id)
+                if _shows(version, path, snapshot_id):
+                    return version.commit.id
+                lines.extend(each for each in version.commit.parents[1:] if objects.has(each))
         return None
+
+    def _line(self, commit: str, path: str) -> Iterator[Version]:
+        """Yield the versions of a table on the line of first parents, the newest first."""
+        repo, history = self._catalog.repo, self._catalog.tables.history
+        at: str | None = commit
+        while at is not None:
+            versions = history.versions(repo, at, path)
+            yield from versions
+            parents = versions[-1].commit.parents if versions else ()
+            at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
 
     def within(self, folders: Iterable[Path]) -> TableFolders:
         """Return where files are found that must be in some folders."""
