@@ -29,13 +29,13 @@ def own_system(patch: Patch) -> OwnSystem | None:
         return None
     if patch.base is None:
         raise PatchError(
-            "patches with CRS transformation require a 'base' commit reference",
+            "Patches with CRS transformation require a 'base' commit reference",
             hints=("`havasu-vc create-patch --crs` writes it",),
         )
     for part in patch.datasets:
         if any(change.old is not None and change.new is not None for change in part.features):
             raise PatchError(
-                "patches with CRS transformation must not include '-' values in edits",
+                "Patches with CRS transformation must not include '-' values in edits",
                 hints=("say the new half `+` alone",),
             )
     return into_own_system(patch.crs)

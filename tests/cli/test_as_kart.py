@@ -261,6 +261,18 @@ def test_called_kart_texts_and_messages_are_karts(
     assert failed.stderr == expected
 
 
+def test_called_kart_a_branch_tells_what_it_follows(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    run_git("update-ref", "refs/remotes/origin/side", "HEAD", cwd=repo)
+    run_git("config", "remote.origin.url", str(repo), cwd=repo)
+    run_git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*", cwd=repo)
+    made = succeed(invoke(["-C", repo, "switch", "side"]))
+    assert "Creating new branch 'side' to track 'origin/side'..." in made.output
+
+
 def test_a_branch_of_a_remote_alone_is_not_guessed_when_told(
     tmp_path: Path, csv_file: Path
 ) -> None:

@@ -111,7 +111,9 @@ def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> N
     branch = repo.head_branch
     if branch is not None:
         if created and is_called_kart():
-            invocation.say(f"Creating new branch '{branch}'...")
+            upstream = next(each.upstream for each in repo.branches() if each.is_head)
+            track = "" if upstream is None else f" to track '{upstream}'"
+            invocation.say(f"Creating new branch '{branch}'{track}...")
         else:
             invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
         return
