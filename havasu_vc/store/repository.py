@@ -364,7 +364,9 @@ def _opened(found: Path, place: Path) -> pygit2.Repository:
 def _opened_unowned(found: Path, place: Path) -> pygit2.Repository:
     """Open a repository of another user if the user told git that it is safe."""
     # git reads `safe.directory` from more places than libgit2 does; it says why if it is not.
-    run_git(["rev-parse", "--git-dir"], folder=found if found.is_dir() else found.parent)
+    # It is trusted by the place that git asks about, which is that of the work tree.
+    asked = found if found.is_dir() and found.name != ".git" else found.parent
+    run_git(["rev-parse", "--git-dir"], folder=asked)
     pygit2.settings.owner_validation = False
     try:
         return pygit2.Repository(str(found if found.is_dir() else found.parent))
