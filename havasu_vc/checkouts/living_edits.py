@@ -314,7 +314,7 @@ def _schema_now(file: LivingStore, base: Dataset, seen: Seen) -> Schema:
             hints=(f"`havasu-vc restore {base.path}` makes the table anew",),
         )
     schema = with_stored_names(seen.schema(field_ids(base.last_column_id)))
-    schema = base.fitted(schema)
+    schema = base.fitted(schema, seen.declared)
     check_evolution(base.schema, schema)
     return schema
 

@@ -79,7 +79,7 @@ class StoredDataset:
         """Return its columns: every one of them comes from its source."""
         return self.schema
 
-    def fitted(self, schema: Schema) -> Schema:
+    def fitted(self, schema: Schema, declared: Mapping[str, str] | None = None) -> Schema:
         """Return another schema with the key of this dataset."""
         return replace(schema, identifier_ids=self.schema.identifier_ids)
 

@@ -273,10 +273,11 @@ class Dataset(Protocol):
         Raises `UnsupportedTypeError` where it cannot hold a column.
         """
 
-    def fitted(self, schema: Schema) -> Schema:
+    def fitted(self, schema: Schema, declared: Mapping[str, str] | None = None) -> Schema:
         """Return another schema with the key of this dataset.
 
-        It is this dataset's own where nothing differs that its kind can hold.
+        It is this dataset's own where nothing differs that its kind can hold. `declared` are types
+        in SQL that an editor gave to columns, by their names, for a kind that keeps more of them.
         """
 
     def listing_order(self, keys: pa.RecordBatch, schema: Schema) -> pa.Array | None:

@@ -44,6 +44,8 @@ class Seen:
     """The name now of the feature id."""
     retyped: Mapping[str, Field] = dataclasses.field(default_factory=dict)
     """Columns whose type changed, as they are now, by the dataset's names for them."""
+    declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The type in SQL of each column that is new or changed its type, by the name it has now."""
 
     @property
     def lacks_triggers(self) -> bool:
@@ -82,6 +84,8 @@ _AFFINITIES = (
     ("DOUB", Primitive.DOUBLE), ("BLOB", Primitive.BINARY),
 )  # fmt: skip
 
+_WIDE = frozenset(("INT", "INTEGER", "REAL", "DOUBLE"))
+
 
 def _type_of(declared: str) -> Primitive:
     """Return the type that a column of an editor's making has."""
@@ -115,7 +119,9 @@ def look(database: sqlite3.Connection, names: Names, layer: Layer) -> Seen | Non
         distrusted = "triggers that track edits are of several tables"
     columns, added, fid = _matched(database, names, layer, now, table)
     fields = tuple(Field(1, column.name, _type_of(column.type)) for column in added)
-    return Seen(layer, table, columns, fields, distrusted, fid)
+    # A whole number or a real one has 64 bits here, whatever the word means elsewhere.
+    declared = {each.name: each.type for each in added if each.type.upper() not in _WIDE}
+    return Seen(layer, table, columns, fields, distrusted, fid, declared=declared)
 
 
 def _matched(

@@ -185,7 +185,18 @@ def _seen(
     added = tuple(field_of(column) for column in now if column.number not in taken)
     fid = found.get(layer.fid)
     columns = {name: column.name for name, column in found.items() if name in schema.by_name}
-    return Seen(layer, table, columns, added, distrusted, "" if fid is None else fid.name, retyped)
+    types = {column.name: column.type for column in now}
+    new = (*(field.name for field in added), *(columns[name] for name in retyped))
+    return Seen(
+        layer,
+        table,
+        columns,
+        added,
+        distrusted,
+        "" if fid is None else fid.name,
+        retyped,
+        {name: types[name] for name in new},
+    )
 
 
 def _by_place(

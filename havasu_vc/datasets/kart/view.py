@@ -57,6 +57,7 @@ from havasu_vc.formats.kart.columns import (
     parse_schema,
     schema_of_columns,
 )
+from havasu_vc.formats.kart.declared import as_declared
 from havasu_vc.formats.kart.features import values_of
 from havasu_vc.formats.kart.paths import PathStructure, parse_keys, parse_path_structure
 from havasu_vc.geo.crs import parse_crs
@@ -177,9 +178,11 @@ class KartDataset(StoredDataset):
         found: list[Any] = json.loads(format_columns(columns_of_schema(schema)))
         return found
 
-    def fitted(self, schema: Schema) -> Schema:
+    def fitted(self, schema: Schema, declared: Mapping[str, str] | None = None) -> Schema:
         """Return another schema with the key of this dataset; its own where Kart keeps no more."""
-        found = Schema(schema.fields, self.schema.identifier_ids)
+        types = declared or {}
+        fields = (as_declared(each, types.get(each.name, "")) for each in schema.fields)
+        found = Schema(tuple(fields), self.schema.identifier_ids)
         return self.schema if kart_schema(found) == self.schema else found
 
     def crs_item(self, definition: str) -> bytes:

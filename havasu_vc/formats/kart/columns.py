@@ -39,6 +39,7 @@ __all__ = [
     "column_id",
     "columns_of_schema",
     "field_id",
+    "field_of_column",
     "format_columns",
     "format_legend",
     "format_wkt",
@@ -179,7 +180,8 @@ def _column_faults(column: Any) -> Iterator[str]:
         return
     size = column.get("size")
     if kind in _SIZES and size is not None and not _is_size(kind, size):
-        yield f"column {name!r} has the size {size!r}, not one of {_sizes(kind)}"
+        sizes = ", ".join(map(str, _SIZES[kind]))
+        yield f"column {name!r} has the size {size!r}, not one of {sizes}"
     if kind == "timestamp" and column.get("timezone") not in (None, "UTC"):
         yield f"column {name!r} has the timezone {column['timezone']!r}, not UTC"
     for text in ("geometryType", "geometryCRS"):
@@ -194,17 +196,13 @@ def _is_size(kind: str, size: Any) -> bool:
     return type(size) is int and size in _SIZES[kind]
 
 
-def _sizes(kind: str) -> str:
-    return ", ".join(map(str, _SIZES[kind]))
-
-
 def _schema(columns: Sequence[Column], known: dict[str, int] | None = None) -> Schema:
     numbers = _numbers([column["id"] for column in columns], known or {})
     fields, keys = [], []
     for column in columns:
         number = numbers[column["id"]]
         position = column.get("primaryKeyIndex")
-        field = _field(column, number, required=position is not None)
+        field = field_of_column(column, number, required=position is not None)
         if position is not None:
             if not can_identify(field):
                 raise ValueError(f"column {field.name!r} ({column['dataType']}) cannot be a key")
@@ -228,7 +226,8 @@ def _numbers(ids: Sequence[str], known: dict[str, int]) -> dict[str, int]:
     return found
 
 
-def _field(column: Column, number: int, *, required: bool) -> Field:
+def field_of_column(column: Column, number: int, *, required: bool) -> Field:
+    """Return the field that a column means, under the id that it has with us."""
     type_, source, geometry = _type(column)
     extra = [] if _OWN.fullmatch(column["id"]) else [(ID, column["id"])]
     field = Field(
