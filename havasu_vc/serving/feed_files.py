@@ -2,7 +2,8 @@
 
     <data folder>/catalog/feeds/<feed>/data/<commit>.parquet
 
-A file follows from its commit alone. One without rows says that the commit changed none.
+A file follows from its commit alone. One without rows says that the commit changed none. What
+many commits changed is gathered in other files, each with a note about itself.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import UnsupportedError
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.formats.iceberg.native_geometry import with_raster_ids
 from havasu_vc.formats.iceberg.single_values import to_single_value
-from havasu_vc.formats.iceberg.values import DataFile
+from havasu_vc.formats.iceberg.values import DataFile, TableMetadata
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
@@ -28,16 +33,19 @@ from havasu_vc.model.evolution import widens
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.serving.documents import number_of
 from havasu_vc.serving.metadata import plain
 from havasu_vc.store.commits import Commit
 from havasu_vc.store.durability import reporting_storage_errors
 
 __all__ = [
     "COMMITS",
-    "LAST_ID",
     "changed_rows",
     "commit_rows",
     "described",
+    "gathered_rows",
+    "layout_of",
+    "note_of",
     "united",
     "write",
 ]
@@ -48,7 +56,7 @@ COMMIT_TIME = "_commit_timestamp"
 """The column with when that was."""
 _FIRST_ID = 2_147_000_000
 """Ids of columns of our own: columns of datasets have lower ones, Iceberg keeps the highest."""
-LAST_ID = _FIRST_ID + 999
+_LAST_ID = _FIRST_ID + 999
 """Columns of our own have no higher ids."""
 _KIND = Field(_FIRST_ID, CHANGE_TYPE, Primitive.STRING)
 _ID = Field(_FIRST_ID + 1, COMMIT_ID, Primitive.STRING)
@@ -65,6 +73,7 @@ COMMITS = Schema(
 )
 """The columns of commits."""
 _GROUP_BYTES = 32 << 20
+_NOTE = b"havasu-vc.feed"
 
 
 def united(path: str, schemas: Iterable[Schema]) -> Schema:
@@ -93,6 +102,14 @@ def united(path: str, schemas: Iterable[Schema]) -> Schema:
     return Schema((_KIND, _ID, _TIME, *found.values()))
 
 
+def layout_of(schema: Schema) -> TableMetadata:
+    """Return a table's metadata that has just some columns."""
+    number = number_of(document_hash(format_schema(schema)))
+    specs, orders = {0: PartitionSpec()}, {0: SortOrder()}
+    bare = TableMetadata("", "", 0, _LAST_ID, {number: schema}, number, specs, 0, orders, 0)
+    return with_raster_ids(bare)
+
+
 def changed_rows(
     repo: OpenRepo, old: Dataset | None, new: Dataset, commit: Commit, schema: Schema
 ) -> Iterator[pa.Table]:
@@ -114,14 +131,25 @@ def changed_rows(
             yield pa.Table.from_arrays([*labels, *rows.columns], schema=target)
 
 
-def write(path: Path, tables: Iterable[pa.Table], schema: Schema) -> None:
+def gathered_rows(path: Path, schema: Schema) -> Iterator[pa.Table]:
+    """Yield the rows of a data file that is there, in the columns of another."""
+    with pq.ParquetFile(path) as file:
+        projection = plan_projection(file.schema_arrow, schema, "a feed")
+        for batch in file.iter_batches():
+            yield pa.Table.from_batches([projection.apply(batch)])
+
+
+def write(path: Path, tables: Iterable[pa.Table], schema: Schema, note: str = "") -> None:
     """Write a data file, which has its name once it is whole and durable."""
+    columns = arrow_schema(schema)
+    if note:
+        columns = columns.with_metadata({**(columns.metadata or {}), _NOTE: note.encode()})
     with reporting_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
             with temporary.open("xb") as file:
-                with pq.ParquetWriter(file, arrow_schema(schema), compression="zstd") as writer:
+                with pq.ParquetWriter(file, columns, compression="zstd") as writer:
                     for table in _gathered(tables):
                         writer.write_table(table)
                 file.flush()
@@ -159,23 +187,36 @@ def commit_rows(commits: Sequence[Commit]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=target)
 
 
-def described(path: Path, commit: Commit | None = None) -> DataFile:
-    """Return a data file as manifests describe it; all its rows may be of one commit."""
+def note_of(path: Path) -> str:
+    """Return the note that was written into a data file."""
+    return (pq.read_metadata(path).metadata or {}).get(_NOTE, b"").decode()
+
+
+def described(path: Path) -> DataFile:
+    """Return a data file as manifests describe it, with the commits that its rows are of."""
     footer = pq.read_metadata(path)
     size = path.stat().st_size
-    if commit is None:
+    bounds = {field.id: _bounds(footer, field) for field in (_ID, _TIME)}
+    found = {number: each for number, each in bounds.items() if each is not None}
+    if not found:
         return DataFile(str(path), footer.num_rows, size)
-    when = datetime.fromtimestamp(commit.committer.time, UTC)
-    same = {
-        _ID.id: to_single_value(commit.id, _ID.type),
-        _TIME.id: to_single_value(when, _TIME.type),
-    }
     return DataFile(
         str(path),
         footer.num_rows,
         size,
-        value_counts=dict.fromkeys(same, footer.num_rows),
-        null_value_counts=dict.fromkeys(same, 0),
-        lower_bounds=same,
-        upper_bounds=same,
+        value_counts=dict.fromkeys(found, footer.num_rows),
+        null_value_counts=dict.fromkeys(found, 0),
+        lower_bounds={number: lower for number, (lower, _) in found.items()},
+        upper_bounds={number: upper for number, (_, upper) in found.items()},
     )
+
+
+def _bounds(footer: pq.FileMetaData, field: Field) -> tuple[bytes, bytes] | None:
+    """Return the least and the greatest value of a column of ours; None for no rows."""
+    place = footer.schema.names.index(field.name)
+    groups = (footer.row_group(number).column(place) for number in range(footer.num_row_groups))
+    told = [each.statistics for each in groups if each.num_values]
+    if not told or not all(each is not None and each.has_min_max for each in told):
+        return None
+    least, greatest = min(each.min for each in told), max(each.max for each in told)
+    return to_single_value(least, field.type), to_single_value(greatest, field.type)

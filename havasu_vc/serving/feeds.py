@@ -5,22 +5,20 @@
 
 Ids of snapshots follow from commits. So a client that follows a branch goes on where it was,
 also at another server; and where the branch was rewritten it misses the snapshot that it read
-last, and says so.
+last, and says so. Of a long branch the oldest snapshot stands for all commits before the others.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
-from havasu_vc.formats.havasu.schema import format_schema
+import pyarrow as pa
+
 from havasu_vc.formats.iceberg.metadata import format_metadata
-from havasu_vc.formats.iceberg.native_geometry import with_raster_ids
 from havasu_vc.formats.iceberg.values import (
     MAIN,
     DataFile,
@@ -35,16 +33,18 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.documents import number_of
 from havasu_vc.serving.feed_files import (
     COMMITS,
-    LAST_ID,
     changed_rows,
     commit_rows,
     described,
+    gathered_rows,
+    layout_of,
     united,
     write,
 )
+from havasu_vc.serving.feed_past import FeedPast, Gathered, Telling, columns_together
+from havasu_vc.serving.feed_versions import FeedVersions
 from havasu_vc.serving.forms import PLAIN
 from havasu_vc.serving.history import Version
 from havasu_vc.serving.metadata import (
@@ -57,7 +57,7 @@ from havasu_vc.serving.metadata import (
 )
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import url_of
-from havasu_vc.serving.steps import Step, Steps
+from havasu_vc.serving.steps import Step
 from havasu_vc.store.durability import replace_file
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.properties import DATASET
@@ -88,16 +88,6 @@ def system_of(table: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    """What is to be known of a version."""
-
-    identity: str | None
-    """Which dataset it is of."""
-    schema: Schema
-    """Its columns."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """One snapshot, and the rows that it brings."""
 
@@ -105,10 +95,20 @@ class _Part:
     """The version that it tells of."""
     snapshot_id: int
     """Its id."""
-    file: DataFile
+    files: tuple[DataFile, ...]
     """Its rows."""
     layout: TableMetadata
     """A table's metadata with their columns."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it brings."""
+        return sum(each.record_count for each in self.files)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(each.file_size for each in self.files)
 
 
 class Feeds:
@@ -116,8 +116,8 @@ class Feeds:
 
     def __init__(self, tables: TableMaker) -> None:
         self._tables = tables
-        self._steps = Steps(tables.history)
-        self._columns: Remembered[object, _Columns] = Remembered(_MOST_KNOWN)
+        self._versions = FeedVersions(tables)
+        self._past = FeedPast(self._versions)
         self._parts: Remembered[object, _Part] = Remembered(_MOST_KNOWN)
         self._manifests: Remembered[object, ManifestFile] = Remembered(_MOST_KNOWN)
         self._lists: Remembered[object, tuple[str, ...]] = Remembered(_MOST_KNOWN)
@@ -139,28 +139,34 @@ class Feeds:
 
     def _forget(self) -> None:
         """Take nothing for written any more."""
-        for each in (self._loaded, self._parts, self._manifests, self._lists):
+        for each in (self._loaded, self._parts, self._manifests, self._lists, self._past):
             each.forget()
 
     def _table(
         self, repo: OpenRepo, path: str, versions: tuple[Version, ...], kind: str
     ) -> LoadedTable:
         self._tables.stored(repo, path, versions[0]).check_guard()
-        newest = self._known(repo, path, versions[0])
-        steps = self._of_one(repo, path, self._steps.find(repo, versions[0].commit.id, path))
+        newest = self._versions.known(repo, path, versions[0])
+        steps = self._versions.shown(repo, path, versions[0])
         told = "\0".join([_FORM, kind, path, newest.identity or ""])
         name = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         folder = self._tables.root / "feeds" / name
-        if kind == CHANGES:
+        changes = kind == CHANGES
+        telling = self._telling(repo, path, folder) if changes else Telling(_commits, COMMITS)
+        past = self._before(repo, path, steps, folder, telling)
+        if changes:
+            known = self._versions.schemas(repo, path, steps) or [newest.schema]
+            schema, gathered = columns_together(path, known, past)
             parts = [self._changes(repo, path, step, folder) for step in steps]
-            schema = united(path, self._schemas(repo, path, steps) or [newest.schema])
         else:
+            schema, gathered = COMMITS, list(past)
             parts = [self._history(path, steps, folder)] if steps else []
-            schema = COMMITS
-        shown = [each for each in parts if each.file.record_count]
+        if gathered and steps and steps[0].before is not None:
+            parts.insert(0, self._oldest(path, kind, steps[0].before, gathered))
+        shown = [each for each in parts if each.rows]
         documents = self._tables.documents
-        files = [documents.here(each.file.path) for each in parts]
-        metadata = self._assembled(path, _layout(schema), shown, folder, files)
+        files = [documents.here(file.path) for each in parts for file in each.files]
+        metadata = self._assembled(path, layout_of(schema), shown, folder, files)
         metadata = replace(
             metadata,
             table_uuid=str(UUID(name)),
@@ -175,58 +181,64 @@ class Feeds:
         told_at, place = documents.spell(location), url_of(documents.shared)
         return LoadedTable(path, versions, metadata, document, told_at, folder, tag, place, named)
 
-    def _known(self, repo: OpenRepo, path: str, version: Version) -> _Columns:
-        def look() -> _Columns:
-            view = self._tables.stored(repo, path, version)
-            return _Columns(view.identity, view.schema)
+    def _before(
+        self, repo: OpenRepo, path: str, steps: Sequence[Step], folder: Path, telling: Telling
+    ) -> Iterable[Gathered]:
+        """Return what there was before the steps that have snapshots, newest first."""
+        before = steps[0].before if steps else None
+        return () if before is None else self._past.before(repo, path, before, folder, telling)
 
-        return self._columns.made((path, version.tree), look)
+    def _telling(self, repo: OpenRepo, path: str, folder: Path) -> Telling:
+        """Return how rows are told that steps changed: as their own files do where these are."""
 
-    def _of_one(self, repo: OpenRepo, path: str, steps: Sequence[Step]) -> list[Step]:
-        """Return the steps of the dataset that stands there now, which others stood before."""
-        found: list[Step] = []
-        for step in reversed(steps):
-            identity = self._known(repo, path, step.version).identity
-            if step.before and self._known(repo, path, step.before).identity != identity:
-                step = Step(step.version, None)
-            found.append(step)
-            if step.before is None:
-                break
-        return found[::-1]
+        def rows(steps: Sequence[Step], schema: Schema) -> Iterator[pa.Table]:
+            for step in steps:
+                place = _place(folder, step)
+                if place.exists():
+                    yield from gathered_rows(place, schema)
+                else:
+                    yield from self._changed(repo, path, step, schema)
 
-    def _schemas(self, repo: OpenRepo, path: str, steps: Sequence[Step]) -> list[Schema]:
-        """Return the schemas of all versions that rows are of, newest first, each once."""
-        versions = [step.version for step in reversed(steps)]
-        versions += [step.before for step in steps[:1] if step.before is not None]
-        schemas = [self._known(repo, path, each).schema for each in versions]
-        return list({id(schema): schema for schema in schemas}.values())
+        return Telling(rows)
+
+    def _oldest(
+        self, path: str, kind: str, version: Version, gathered: Sequence[Gathered]
+    ) -> _Part:
+        """Return the snapshot that stands for all commits up to a version."""
+        name = f"{path}{_BETWEEN}{kind}\0{gathered[-1].newest}"
+        files = tuple(self._spelled(each.file) for each in reversed(gathered))
+        schema = COMMITS if kind == HISTORY else united(path, gathered[0].schemas)
+        kept = tuple(each for each in files if each.record_count)
+        return _Part(version, snapshot_id_of(name, version), kept, layout_of(schema))
+
+    def _changed(self, repo: OpenRepo, path: str, step: Step, schema: Schema) -> Iterator[pa.Table]:
+        new, before = self._tables.stored(repo, path, step.version), step.before
+        old = None if before is None else self._tables.stored(repo, path, before)
+        return changed_rows(repo, old, new, step.version.commit, schema)
 
     def _changes(self, repo: OpenRepo, path: str, step: Step, folder: Path) -> _Part:
         commit = step.version.commit
 
         def make() -> _Part:
-            schema = _layout(united(path, self._schemas(repo, path, [step]))).schema
-            place = folder / "data" / f"{commit.id}.parquet"
+            columns = united(path, self._versions.schemas(repo, path, [step]))
+            schema = layout_of(columns).schema
+            place = _place(folder, step)
             if not place.exists():
-                new = self._tables.stored(repo, path, step.version)
-                before = step.before
-                old = None if before is None else self._tables.stored(repo, path, before)
-                write(place, changed_rows(repo, old, new, commit, schema), schema)
+                write(place, self._changed(repo, path, step, schema), schema)
             snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{CHANGES}", step.version)
-            file = self._spelled(described(place, commit))
-            return _Part(step.version, snapshot_id, file, _layout(schema))
+            file = self._spelled(described(place))
+            return _Part(step.version, snapshot_id, (file,), layout_of(schema))
 
         return self._parts.made((folder, commit.id), make)
 
     def _history(self, path: str, steps: Sequence[Step], folder: Path) -> _Part:
         newest, oldest = steps[-1].version, steps[0].version
-        commits = [step.version.commit for step in steps]
         place = folder / "data" / f"{newest.commit.id}-{oldest.commit.id}.parquet"
         if not place.exists():
-            write(place, [commit_rows(commits)], COMMITS)
+            write(place, _commits(steps, COMMITS), COMMITS)
         snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{HISTORY}", newest)
         file = self._spelled(described(place))
-        return _Part(newest, snapshot_id, file, _layout(COMMITS))
+        return _Part(newest, snapshot_id, (file,), layout_of(COMMITS))
 
     def _spelled(self, file: DataFile) -> DataFile:
         """Return a data file that was written under the name that clients are told."""
@@ -242,9 +254,9 @@ class Feeds:
     ) -> TableMetadata:
         """Return metadata with a snapshot for each part; what is written is added to `files`."""
         snapshots: list[Snapshot] = []
-        rows = size = 0
+        rows = size = count = 0
         for place, part in enumerate(shown):
-            rows, size = rows + part.file.record_count, size + part.file.file_size
+            rows, size, count = rows + part.rows, size + part.size, count + len(part.files)
             parent = snapshots[-1].snapshot_id if snapshots else None
             number = part.version.number
             bare = Snapshot(part.snapshot_id, number, 0, None, parent_id=parent)
@@ -256,8 +268,8 @@ class Feeds:
                     timestamp_ms=part.version.commit.committer.time * 1000,
                     manifest_list=written[0],
                     summary={
-                        **summary_of([_entry(part, Status.ADDED)], []),
-                        **totals(rows, place + 1, size),
+                        **summary_of(_entries(part, Status.ADDED), []),
+                        **totals(rows, count, size),
                         **told_of(path, part.version, PLAIN),
                     },
                     schema_id=layout.current_schema_id,
@@ -308,7 +320,7 @@ class Feeds:
             last = parts[-1]
             snapshot_id = last.snapshot_id if status is Status.ADDED else _GATHERED
             snapshot = Snapshot(snapshot_id, last.version.number, 0, None)
-            entries = [_entry(each, status) for each in parts]
+            entries = [entry for each in parts for entry in _entries(each, status)]
             written = write_manifest(
                 folder,
                 entries,
@@ -322,14 +334,15 @@ class Feeds:
         return self._manifests.made(key, make)
 
 
-def _entry(part: _Part, status: Status) -> ManifestEntry:
+def _place(folder: Path, step: Step) -> Path:
+    return folder / "data" / f"{step.version.commit.id}.parquet"
+
+
+def _commits(steps: Sequence[Step], _: Schema) -> Iterator[pa.Table]:
+    """Yield the commits of steps as rows."""
+    yield commit_rows([step.version.commit for step in steps])
+
+
+def _entries(part: _Part, status: Status) -> list[ManifestEntry]:
     number = part.version.number
-    return ManifestEntry(status, part.file, part.snapshot_id, number, number)
-
-
-def _layout(schema: Schema) -> TableMetadata:
-    """Return a table's metadata that has just some columns."""
-    number = number_of(document_hash(format_schema(schema)))
-    specs, orders = {0: PartitionSpec()}, {0: SortOrder()}
-    bare = TableMetadata("", "", 0, LAST_ID, {number: schema}, number, specs, 0, orders, 0)
-    return with_raster_ids(bare)
+    return [ManifestEntry(status, each, part.snapshot_id, number, number) for each in part.files]

@@ -1,14 +1,15 @@
 """The steps of a dataset along its branch: the commits that changed it, each with what was before.
 
-A feed that went back for ever would grow for ever, and one that showed the last hundred commits
-would lose one with each that comes. So a feed begins where some commit says so by its own name,
-one of 128 on average, with 128 or more after it: whoever derives it finds the same beginning,
-and it moves once in a while, by many commits.
+A snapshot for every commit would be too many, and with snapshots of the last hundred commits
+one would go with each that comes. So snapshots begin where some commit says so by its own name,
+one of 128 on average, with 128 or more after it: whoever derives them finds the same beginning,
+and it moves once in a while, by many commits. What was before is divided into stretches, at
+every commit that says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from havasu_vc.records import dataclass
@@ -44,7 +45,7 @@ class Steps:
         self._lines: Remembered[tuple[str, str], tuple[Version, ...]] = Remembered(_MOST_KNOWN, len)
 
     def find(self, repo: OpenRepo, commit: str, path: str) -> tuple[Step, ...]:
-        """Return the steps that a feed of a dataset at a commit shows, oldest first."""
+        """Return the steps that snapshots of a dataset's feed show, oldest first."""
         newest = self._history.versions(repo, commit, path)
         if not newest:
             return ()
@@ -53,10 +54,34 @@ class Steps:
         )
         steps = [Step(*pair) for pair in pairwise(line)]
         last = line[-1]
-        # Where a clone was cut off, or the feed begins, of the oldest version no step is known.
+        # Where a clone was cut off, or snapshots begin, of the oldest version no step is shown.
         if _beginning(line) is None and not _cut_off(repo.git.objects, last):
             steps.append(Step(last, None))
         return tuple(reversed(steps))
+
+    def stretch(self, repo: OpenRepo, commit: str, path: str) -> tuple[Step, ...]:
+        """Return the steps from a version back to where the next stretch begins, oldest first."""
+        line: list[Version] = []
+        for version in self._walk(repo, commit, path):
+            line.append(version)
+            if len(line) > 1 and _divides(version):
+                break
+        steps = [Step(*pair) for pair in pairwise(line)]
+        if line and (len(line) == 1 or not _divides(line[-1])):
+            if not _cut_off(repo.git.objects, line[-1]):
+                steps.append(Step(line[-1], None))
+        return tuple(reversed(steps))
+
+    def _walk(self, repo: OpenRepo, commit: str, path: str) -> Iterator[Version]:
+        """Yield the versions of a line, newest first."""
+        at: str | None = commit
+        while at is not None:
+            versions = self._history.versions(repo, at, path)
+            yield from versions
+            at = None
+            if versions and versions[-1].commit.parents:
+                cut_off = _cut_off(repo.git.objects, versions[-1])
+                at = None if cut_off else versions[-1].commit.parents[0]
 
     def _line(self, repo: OpenRepo, commit: str, path: str) -> tuple[Version, ...]:
         """Return versions, newest first, back to the beginning of the feed."""
@@ -82,11 +107,16 @@ class Steps:
 
 
 def _beginning(line: Sequence[Version]) -> int | None:
-    """Return the place of the version that a feed begins after; None where it is not in a line."""
+    """Return the place of the version that snapshots begin after; None where a line has none."""
     for place in range(LEAST, len(line)):
-        if int(line[place].commit.id[:8], 16) % BEGINNINGS == 0:
+        if _divides(line[place]):
             return place
     return None
+
+
+def _divides(version: Version) -> bool:
+    """Whether a stretch ends with a version."""
+    return int(version.commit.id[:8], 16) % BEGINNINGS == 0
 
 
 def _cut_off(objects: StoredObjects, version: Version) -> bool:

@@ -12,6 +12,7 @@ from pyiceberg.types import IntegerType, LongType
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
+from tests.repo.test_rasters import raster, tiles
 from tests.serving.server import catalog, prefix, send, serving
 from tests.serving.test_engines import attach, duckdb
 from tests.support.templates import empty_repo
@@ -20,6 +21,8 @@ __all__ = ["duckdb"]
 
 LOCAL = Settings(engine="local")
 FEED = "tables.points__changes"
+GATHERED = "import havasu_vc.serving.steps as steps; steps.LEAST, steps.BEGINNINGS = 1, 1"
+"""The newest commit alone has a snapshot of its own."""
 LABELS = ("_change_type", "_commit_id", "_commit_timestamp")
 Row = dict[str, Any]
 Rows = dict[int, Row]
@@ -220,3 +223,45 @@ def test_nobody_writes_to_a_feed(url: str) -> None:
     assert {each.error for each in answers} == {(403, "ForbiddenException")}
     missing = send(url, f"{start}/none__changes")
     assert missing.error == (404, "NoSuchTableException")
+
+
+def test_a_feed_of_a_dataset_of_karts(tmp_path: Path) -> None:
+    repo = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
+    table = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["one", "two"]})
+    pq.write_table(table, tmp_path / "points.parquet")
+    options = SourceOptions(primary_key=("id",))
+    repo.import_(tmp_path / "points.parquet", "points", options=options)
+    found = Model(repo)
+    found.note({1: {"id": 1, "name": "one"}, 2: {"id": 2, "name": "two"}})
+    found.write((2, "zwei"), (3, None))
+    found.delete(1)
+    with serving(repo.path, first=GATHERED) as url:
+        assert told(catalog(url).load_table(FEED).scan().to_arrow()) == in_order(found.done)
+
+
+@pytest.mark.thorough
+def test_a_feed_of_rasters(tmp_path: Path, duckdb: Callable[[list[str]], list[Any]]) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    pq.write_table(tiles(7), tmp_path / "tiles.parquet")
+    options = SourceOptions(primary_key=("id",))
+    repo.import_(tmp_path / "tiles.parquet", "tiles", options=options)
+    changed = tiles(7, r2=raster(99), r3=None).slice(2, 2)
+    repo.write("tiles", changed, message="Two rasters")
+    query = "SELECT _change_type, id, rast.band_1.data FROM served.tables.tiles__changes"
+    with serving(repo.path, first=GATHERED) as url:
+        rows = catalog(url).load_table("tables.tiles__changes").scan().to_arrow().to_pylist()
+        asked = duckdb([attach(url, "main"), query])[1]
+    pixels = [
+        (row["_change_type"], row["id"], row["rast"] and row["rast"]["band_1"]) for row in rows
+    ]
+    wanted = [("INSERT", row["id"], row["rast"]) for row in tiles(7).to_pylist()]
+    for old, new in zip(tiles(7).slice(2, 2).to_pylist(), changed.to_pylist(), strict=True):
+        wanted += [
+            ("UPDATE_BEFORE", old["id"], old["rast"]),
+            ("UPDATE_AFTER", old["id"], new["rast"]),
+        ]
+    known = [(kind, key, rast and rast["band_1"]) for kind, key, rast in wanted]
+    assert sorted(pixels, key=str) == sorted(known, key=str)
+    assert sorted(map(str, asked)) == sorted(
+        str([kind, key, band and band["data"].hex()]) for kind, key, band in known
+    )
