@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,40 +20,30 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.cli.pages import write_diff_page, write_review_page
 from havasu_vc.cli.readable import Readable
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
-from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
+from havasu_vc.writers import WRITERS, JsonStyle, WriterOptions, writer_named
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
-__all__ = ["DiffOptions", "diff_options", "print_diff", "summary_options"]
+__all__ = ["DiffOptions", "check_terminal", "diff_options", "print_diff", "summary_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-FORMATS = (
-    "text",
-    "json",
-    "json:pretty",
-    "json:compact",
-    "json:extracompact",
-    "json-lines",
-    "geojson",
-    "html",
-    "quiet",
-    "feature-count",
-)
-SUMMARIES = {
-    "stat": "Print how many rows of each dataset differ.",
-    "shortstat": "Print how many differ in all.",
-    "name-only": "Print the datasets that differ.",
-    "name-status": "Print them after A, D or M: added, deleted, modified.",
-}
+
+
+def _values(name: str) -> tuple[str, ...]:
+    """Return the values of `-o` that mean a format."""
+    return (name, *(f"{name}:{style}" for style in JSON_STYLES if WRITERS[name].styles))
+
+
+_BY_VALUE = {name: _values(name) for name, known in WRITERS.items() if known.chosen_by == "-o"}
+FORMATS = tuple(chain.from_iterable(_BY_VALUE.values()))
+SUMMARIES = {name: known for name, known in WRITERS.items() if known.chosen_by == f"--{name}"}
 """Formats that are options as in git."""
-_WITH_FILES = ("text", "json", "json-lines", *SUMMARIES)
 HALVES = ("--", "-", "+", "++")
 ESTIMATES = ("exact", "good", "medium", "fast", "veryfast")
 
@@ -96,8 +87,9 @@ def summary_options(parameter: str) -> Callable[[_F], _F]:
     """Add git's options that print less than rows, as values of one parameter."""
 
     def add(function: _F) -> _F:
-        for name, text in reversed(SUMMARIES.items()):
-            function = click.option(f"--{name}", parameter, flag_value=name, help=text)(function)
+        for name, known in reversed(SUMMARIES.items()):
+            option = click.option(f"--{name}", parameter, flag_value=name, help=known.help)
+            function = option(function)
         return function
 
     return add
@@ -112,7 +104,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help=f"One of {', '.join(FORMATS)}; quiet prints nothing and sets the exit code.",
+        help="; ".join(
+            f"{', '.join(values)}: {WRITERS[name].help.removesuffix('.')}"
+            for name, values in _BY_VALUE.items()
+        )
+        + ".",
     ),
     summary_options("summary"),
     output_option,
@@ -178,7 +174,10 @@ def print_diff(
     if commit is not None and not (options.output is None and sys.stdout.isatty()):
         commit = replace(commit, refs=())  # as git, which names them to people alone
     how = _writer_options(options, style, commit)
-    if with_files and options.diff_format != "none" and name in _WITH_FILES:
+    known = WRITERS[name]
+    if known.reviews:
+        how = _review_options(repo, options, how, revisions)
+    if with_files and options.diff_format != "none" and known.files:
         files = repo.file_changes(*revisions, contents=options.diff_files)
         how = replace(how, files=files)
     seen = _Seen()
@@ -193,10 +192,7 @@ def print_diff(
     else:
         shown = seen.reduce(diffs, options.diff_format)
         how = replace(how, header_alone=as_kart and options.diff_format == "none")
-    if name == "html":
-        code = _print_page(repo, shown, options, revisions, seen)
-        readable.finish(invocation)
-        return code
+    check_terminal(name, options.output)
     if options.output is None:
         how = replace(how, color=invocation.colored(sys.stdout, options.color))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
@@ -211,22 +207,27 @@ def print_diff(
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 
 
-def _print_page(
+def check_terminal(name: str, output: Path | None) -> None:
+    """Refuse to print on a terminal what nobody reads there."""
+    if output is None and sys.stdout.isatty() and not WRITERS[name].terminal:
+        raise click.UsageError(f"{name} is not for a terminal: name a file with --output")
+
+
+def _review_options(
     repo: Repo,
-    diffs: Iterable[DatasetDiff],
     options: DiffOptions,
+    how: WriterOptions,
     revisions: tuple[str, Sequence[str]],
-    seen: _Seen,
-) -> int:
-    if options.delta_filter is not None or options.crs is not None:
-        raise InvalidArgumentError("a page shows both halves, on a map of the world or its own")
+) -> WriterOptions:
+    """Return what the writer of a review needs; between revisions it tells all that it knows."""
+    from havasu_vc.review import ReviewOptions
+
     range_text, filters = revisions
     if ".." in range_text and options.diff_format == "full":
-        # Between revisions there is all that a review tells.
-        differs = write_review_page(repo, range_text, filters, samples=40, output=options.output)
+        review = repo.review_options(range_text, filters)
     else:
-        differs = write_diff_page(diffs, range_text, filters=filters, output=options.output)
-    return 1 if (differs or seen.changes) and options.exit_code else 0
+        review = ReviewOptions(revisions=range_text, filters=filters)
+    return replace(review, delta_filter=how.delta_filter, crs_name=how.crs_name)
 
 
 def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:

@@ -9,7 +9,8 @@ import re
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.face.queries import Query, revision_in
 from havasu_vc.library import Repo
-from havasu_vc.review import Page, raster_pictures, review_diffs, tiles_of, write_page
+from havasu_vc.review import ReviewOptions
+from havasu_vc.writers import writer_named
 
 __all__ = ["review"]
 
@@ -19,26 +20,16 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]
 def review(repo: Repo, query: Query) -> tuple[str, str]:
     """Return the page, and the content security policy that it has."""
     out = io.StringIO()
+    write = writer_named("html")
     if query.get("work"):
-        page = Page(pictures=raster_pictures())
-        found = review_diffs(repo.workspace.diff(), "HEAD", "workspace", page)
-        write_page(out, page, found, summary=False, more="havasu-vc diff")
+        write(repo.workspace.diff(), out, ReviewOptions(more="havasu-vc diff"))
         return _with_policy(out.getvalue())
     if query.get("commit"):
         commit = repo.commit_info(revision_in(query, "commit")).id
-        base, head, dots = f"{commit}^?", commit, ".."
+        revisions = f"{commit}^?..{commit}"
     else:
-        base, head, dots = revision_in(query, "base"), revision_in(query, "head"), "..."
-    page = Page(pictures=raster_pictures(repo.rasters.open_url))
-    found = repo.review(f"{base}{dots}{head}", (), samples=40, page=page)
-    write_page(
-        out,
-        page,
-        found,
-        more=f"havasu-vc diff {base}{dots}{head}",
-        repository=repo.git.path.resolve().name,
-        tiles=tiles_of(repo.config),
-    )
+        revisions = f"{revision_in(query, 'base')}...{revision_in(query, 'head')}"
+    write((), out, repo.review_options(revisions))
     return _with_policy(out.getvalue())
 
 

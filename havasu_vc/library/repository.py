@@ -248,6 +248,7 @@ class Repo:
     # Reviewing
 
     review = uses(lambda: review.review)
+    review_options = uses(lambda: review.review_options)
     policy = uses(lambda: review.read_policy)
     broken_findings = uses(lambda: review.broken_findings)
     review_request = uses(lambda: review.review_request)

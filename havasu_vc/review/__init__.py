@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from havasu_vc.review.reviewing import review as review
     from havasu_vc.review.reviewing import review_diffs as review_diffs
     from havasu_vc.review.words import type_words as type_words
+    from havasu_vc.review.writing import ReviewOptions as ReviewOptions
+    from havasu_vc.review.writing import review_options as review_options
+    from havasu_vc.review.writing import write_html as write_html
+    from havasu_vc.review.writing import write_markdown as write_markdown
 
 __getattr__ = loads(
     __name__,
@@ -62,5 +66,6 @@ __getattr__ = loads(
         "report": ["Review"],
         "reviewing": ["review", "review_diffs"],
         "words": ["type_words"],
+        "writing": ["ReviewOptions", "review_options", "write_html", "write_markdown"],
     },
 )

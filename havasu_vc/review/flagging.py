@@ -112,7 +112,7 @@ class Flagger:
         self._rows[kind] = self._rows.get(kind, 0) + rows
 
     def flags(
-        self, counts: ChangeCounts, rows_before: int, changed: Sequence[ColumnTally]
+        self, counts: ChangeCounts, rows_before: int | None, changed: Sequence[ColumnTally]
     ) -> list[Flag]:
         """Return everything odd, the gravest first."""
         return [
@@ -125,15 +125,14 @@ class Flagger:
         ]
 
     def _about_the_whole(
-        self, counts: ChangeCounts, rows_before: int, changed: Sequence[ColumnTally]
+        self, counts: ChangeCounts, rows_before: int | None, changed: Sequence[ColumnTally]
     ) -> Iterator[Flag]:
         old, new = self._diff.old, self._diff.new
         if new is None:
-            yield Flag(
-                FlagKind.DATASET_REMOVED, f"the dataset is removed with {rows_before:,} rows"
-            )
+            rows = "" if rows_before is None else f" with {rows_before:,} rows"
+            yield Flag(FlagKind.DATASET_REMOVED, f"the dataset is removed{rows}")
             return
-        if counts.deletes >= max(MASS_SHARE * rows_before, MASS_ROWS):
+        if counts.deletes >= max(MASS_SHARE * (rows_before or 0), MASS_ROWS):
             share = f" ({_percent(counts.deletes, rows_before)})" if rows_before else ""
             yield Flag(
                 FlagKind.MASS_DELETE, f"{counts.deletes:,} rows are deleted{share}", counts.deletes

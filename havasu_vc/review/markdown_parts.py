@@ -88,11 +88,10 @@ def overview_row(each: DatasetReview) -> str:
     )
 
 
-def _rows(each: DatasetReview, count: int) -> str:
+def _rows(each: DatasetReview, count: int | None) -> str:
     """Return how many rows a version has; of one that cannot be read that may not be known."""
-    return (
-        "?" if each.unread is not None and each.state == "changed" and not count else f"{count:,}"
-    )
+    unknown = each.unread is not None and each.state == "changed" and not count
+    return "?" if unknown or count is None else f"{count:,}"
 
 
 def _number(count: int) -> str:
@@ -121,7 +120,7 @@ def summary_lines(each: DatasetReview) -> Iterator[str]:
     told = any(flag.kind is FlagKind.DATASET_REMOVED for flag in each.flags)
     if each.state != "changed" and not told:
         rows = each.rows_after if each.state == "added" else each.rows_before
-        yield f"- the dataset is {each.state}, {rows:,} rows"
+        yield f"- the dataset is {each.state}" + ("" if rows is None else f", {rows:,} rows")
     elif each.state == "changed" and each.counts.total:
         yield f"- rows: {counts_words(each.counts)}{_share(each)}"
     for column in each.columns[:COLUMNS]:

@@ -191,10 +191,10 @@ class DatasetReview:
     """Its title."""
     state: str
     """`added`, `removed` or `changed`."""
-    rows_before: int
-    """Rows before."""
-    rows_after: int
-    """Rows after."""
+    rows_before: int | None
+    """Rows before; None where only the changes are known."""
+    rows_after: int | None
+    """Rows after; None where only the changes are known."""
     counts: ChangeCounts
     """Rows that changed."""
     words: tuple[str, ...] = ()

@@ -158,13 +158,19 @@ def review_diffs(
     page: Page | None = None,
     *,
     samples: int = 0,
+    crs: str | None = None,
 ) -> Review:
-    """Return what some diffs tell by themselves; `page` takes in rows."""
+    """Return what some diffs tell by themselves; `page` takes in rows.
+
+    Coordinates are told in `crs` where it is given and they can be.
+    """
+    target, show = (None, None) if crs is None else reprojection(crs)
     found = []
     for diff in diffs:
-        means = Means(measure=_measure, reproject=_to_map(diff), samples=samples)
+        means = Means(measure=_measure, reproject=_to_map(diff), samples=samples, show=show)
         seers = [] if page is None else [page.dataset(diff, means.reproject)]
-        found.append(summarise(diff, means, seers))
+        each = summarise(diff, means, seers)
+        found.append(each if target is None else _placed(each, diff, target))
     return Review(base, head, tuple(found))
 
 

@@ -185,9 +185,8 @@ class _Observer:
         """Return what was seen."""
         diff, counts = self._diff, self._counts
         state = "added" if diff.old is None else "removed" if diff.new is None else "changed"
-        before = self._means.before.rows if self._means.before else 0
-        after = self._means.after.rows if self._means.after else before
-        after = 0 if diff.new is None else after
+        before = _rows(self._means.before, diff.old)
+        after = _rows(self._means.after, diff.new)
         changed = sorted(
             (tally for tally in self._tallies if tally.changed), key=lambda tally: -tally.changed
         )
@@ -253,6 +252,13 @@ class _Observer:
         unit = self._geometry.unit if self._geometry is not None else ""
         maker.label([kept for _, kept in chosen])
         return tuple(maker.sample(kept, words[reason], unit) for reason, kept in chosen)
+
+
+def _rows(facts: DatasetFacts | None, side: DatasetHeader | None) -> int | None:
+    """Return how many rows a version has, where that is known."""
+    if side is None:
+        return 0
+    return None if facts is None else facts.rows
 
 
 def _bounds(facts: DatasetFacts | None, field: Field) -> Bounds | None:

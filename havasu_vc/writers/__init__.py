@@ -12,12 +12,13 @@ from havasu_vc.writers.protocol import (
     Reproject,
     WriterOptions,
 )
-from havasu_vc.writers.registry import WRITERS, writer_named
+from havasu_vc.writers.registry import WRITERS, DiffFormat, writer_named
 
 __all__ = [
     "WRITERS",
     "ChangeSummary",
     "DatasetSummary",
+    "DiffFormat",
     "DiffWriter",
     "JsonStyle",
     "Labels",

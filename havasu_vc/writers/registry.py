@@ -1,4 +1,8 @@
-"""The diff formats by name; a format's module is imported when it is asked for."""
+"""The diff formats by name; a format's module is imported when it is asked for.
+
+`html` and `markdown` are printed by the review package, which stands above this one: their
+rows name it as text, and it is loaded when one of them is wanted.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +12,116 @@ from types import MappingProxyType
 from typing import cast
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import DiffWriter
 
-__all__ = ["WRITERS", "writer_named"]
+__all__ = ["WRITERS", "DiffFormat", "writer_named"]
 
-WRITERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class DiffFormat:
+    """A format of diffs: where its writer is, and how commands offer it."""
+
+    module: str
+    """The module of the writer."""
+    function: str
+    """Its name there."""
+    help: str
+    """Its output, in one sentence for people."""
+    chosen_by: str | None = "-o"
+    """`-o`, an option of its own, or None where no command offers it by name."""
+    styles: bool = False
+    """Whether `-o` takes a layout of JSON after the name, as `json:compact`."""
+    files: bool = False
+    """Whether it tells of files beside datasets."""
+    reviews: bool = False
+    """Whether it prints a review, for which it takes `ReviewOptions`."""
+    terminal: bool = True
+    """Whether people read it on a terminal."""
+
+
+WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
     {
-        "text": ("havasu_vc.writers.text", "write_text"),
-        "json": ("havasu_vc.writers.json", "write_json"),
-        "json-lines": ("havasu_vc.writers.json_lines", "write_json_lines"),
-        "geojson": ("havasu_vc.writers.geojson", "write_geojson"),
-        "quiet": ("havasu_vc.writers.feature_count", "write_quiet"),
-        "feature-count": ("havasu_vc.writers.feature_count", "write_feature_count"),
-        "feature-count-json": ("havasu_vc.writers.feature_count", "write_feature_count_json"),
-        "stat": ("havasu_vc.writers.summaries", "write_stat"),
-        "shortstat": ("havasu_vc.writers.summaries", "write_shortstat"),
-        "name-only": ("havasu_vc.writers.summaries", "write_name_only"),
-        "name-status": ("havasu_vc.writers.summaries", "write_name_status"),
-        "patch": ("havasu_vc.writers.json", "write_patch"),
+        "text": DiffFormat("havasu_vc.writers.text", "write_text", "Rows for people.", files=True),
+        "json": DiffFormat(
+            "havasu_vc.writers.json",
+            "write_json",
+            "One object in Kart's form.",
+            styles=True,
+            files=True,
+        ),
+        "json-lines": DiffFormat(
+            "havasu_vc.writers.json_lines", "write_json_lines", "A line for each row.", files=True
+        ),
+        "geojson": DiffFormat(
+            "havasu_vc.writers.geojson", "write_geojson", "A feature for each version of a row."
+        ),
+        "html": DiffFormat(
+            "havasu_vc.review",
+            "write_html",
+            "One page with a map of all changed rows.",
+            reviews=True,
+            terminal=False,
+        ),
+        "markdown": DiffFormat(
+            "havasu_vc.review",
+            "write_markdown",
+            "A summary and rows worth seeing, as a comment on a host shows them.",
+            reviews=True,
+        ),
+        "quiet": DiffFormat(
+            "havasu_vc.writers.feature_count",
+            "write_quiet",
+            "Nothing; the exit code says whether anything differs.",
+        ),
+        "feature-count": DiffFormat(
+            "havasu_vc.writers.feature_count",
+            "write_feature_count",
+            "How many rows of each dataset differ.",
+        ),
+        "feature-count-json": DiffFormat(
+            "havasu_vc.writers.feature_count",
+            "write_feature_count_json",
+            "The same as JSON.",
+            chosen_by=None,
+        ),
+        "stat": DiffFormat(
+            "havasu_vc.writers.summaries",
+            "write_stat",
+            "Print how many rows of each dataset differ.",
+            chosen_by="--stat",
+            files=True,
+        ),
+        "shortstat": DiffFormat(
+            "havasu_vc.writers.summaries",
+            "write_shortstat",
+            "Print how many differ in all.",
+            chosen_by="--shortstat",
+            files=True,
+        ),
+        "name-only": DiffFormat(
+            "havasu_vc.writers.summaries",
+            "write_name_only",
+            "Print the datasets that differ.",
+            chosen_by="--name-only",
+            files=True,
+        ),
+        "name-status": DiffFormat(
+            "havasu_vc.writers.summaries",
+            "write_name_status",
+            "Print them after A, D or M: added, deleted, modified.",
+            chosen_by="--name-status",
+            files=True,
+        ),
+        "patch": DiffFormat(
+            "havasu_vc.writers.json",
+            "write_patch",
+            "A patch in Kart's form, which `apply` takes.",
+            chosen_by=None,
+        ),
     }
 )
-"""Where each format's writer is: module and function."""
+"""All formats, in the order in which help lists them."""
 
 
 def writer_named(name: str) -> DiffWriter:
@@ -37,5 +130,5 @@ def writer_named(name: str) -> DiffWriter:
         raise InvalidArgumentError(
             f"there is no diff format {name!r}", hints=(f"one of {', '.join(WRITERS)}",)
         )
-    module, function = WRITERS[name]
-    return cast(DiffWriter, getattr(import_module(module), function))
+    known = WRITERS[name]
+    return cast(DiffWriter, getattr(import_module(known.module), known.function))

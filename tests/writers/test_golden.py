@@ -10,7 +10,8 @@ from tests.support.golden import Golden
 from tests.writers.cases import CASES, COMMIT, diffs
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "diff"
-FORMATS = sorted(set(WRITERS) - {"quiet"})
+FORMATS = sorted(set(WRITERS) - {"quiet", "html"})
+"""A page is our script for the most part; `tests/review/page` reads what is in it."""
 
 
 def printed(case: str, name: str, options: WriterOptions) -> str:

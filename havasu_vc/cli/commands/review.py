@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.diffs import check_terminal
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.memory import give_back_memory
 from havasu_vc.cli.options import (
@@ -17,8 +18,12 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.revisions import revisions_and_filters
+from havasu_vc.writers import WRITERS, writer_named
 
 __all__ = ["command"]
+
+REVIEWS = sorted((name for name, known in WRITERS.items() if known.reviews), reverse=True)
+"""The diff formats that are reviews; the first is for people."""
 
 
 @click.command("review", cls=RevisionCommand)
@@ -26,10 +31,12 @@ __all__ = ["command"]
     "arguments", metavar="BASE...HEAD [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
 @format_option(
-    "markdown",
-    "html",
+    *REVIEWS,
     "json",
-    help="What to write; html is one page with a map of all changed rows.",
+    help="; ".join(
+        [f"{name}: {WRITERS[name].help.removesuffix('.')}" for name in REVIEWS]
+        + ["json: All that a review tells."]
+    ),
 )
 @output_option
 @click.option(
@@ -71,22 +78,16 @@ def command(
     if not revisions:
         raise click.UsageError("name what to review, such as main...HEAD")
     range_text = "..".join(revisions)
-    if output_format == "html":
-        if crs is not None:
-            raise click.UsageError("a page shows a map of the world; --crs is not for it")
-        from havasu_vc.cli.pages import write_review_page
-
-        write_review_page(repo, range_text, filters, samples=samples, output=output)
-        return
-    from havasu_vc.review import COMMENT_LIMIT, format_json, format_markdown
-
-    review = repo.review(range_text, filters, samples=samples, crs=crs)
+    if output_format == "html" and crs is not None:
+        raise click.UsageError("a page shows a map of the world; --crs is not for it")
     if output_format == "json":
-        text = format_json(review)
-    else:
-        text = format_markdown(review, limit=max_bytes or COMMENT_LIMIT)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
+        from havasu_vc.review import format_json
+
+        text = format_json(repo.review(range_text, filters, samples=samples, crs=crs))
         with opened_output(output) as out:
             out.write(text)
+        return
+    check_terminal(output_format, output)
+    how = repo.review_options(range_text, filters, samples=samples, limit=max_bytes, crs=crs)
+    with opened_output(output) as out:
+        writer_named(output_format)((), out, how)

@@ -1,9 +1,11 @@
-"""`-o html` of the commands that have it: a file of its own, with what the diff holds."""
+"""`-o html` and `-o markdown` of the commands that have them: what the diff holds, as a review."""
 
 from pathlib import Path
 
 import pytest
 
+from havasu_vc.cli.diffs import FORMATS
+from havasu_vc.writers import WRITERS
 from tests.cli.conftest import Run, succeed
 from tests.review.page.pages import ReadPage
 
@@ -72,3 +74,48 @@ def test_what_a_page_cannot_do_is_refused(run: Run, option: tuple[str, str]) -> 
 
     assert result.exit_code != 0
     assert "a page shows both halves" in result.stderr
+
+
+def test_markdown_of_a_diff_is_that_of_the_review(run: Run, tmp_path: Path) -> None:
+    told = succeed(run("diff", "HEAD^...HEAD", "-o", "markdown")).stdout
+    path = tmp_path / "diff.md"
+    succeed(run("diff", "HEAD^...HEAD", "-o", "markdown", "--output", str(path)))
+
+    assert told == succeed(run("review", "HEAD^...HEAD", "-o", "markdown")).stdout
+    assert path.read_text(encoding="utf-8") == told
+    assert "| `points` |" in told
+
+
+def test_markdown_takes_filters_and_systems_and_sets_the_exit_code(run: Run) -> None:
+    one = ("diff", "HEAD^...HEAD", "points:feature:4", "-o", "markdown")
+    told = succeed(run(*one)).stdout
+    moved = succeed(run(*one, "--crs", "EPSG:3857")).stdout
+
+    assert "`4`" in told and "`3`" not in told
+    assert "EPSG:3857" in moved and "EPSG:3857" not in told
+    assert run(*one, "--exit-code").exit_code == 1
+    assert run("diff", "HEAD...HEAD", "-o", "markdown", "--exit-code").exit_code == 0
+
+
+def test_markdown_without_a_range(run: Run) -> None:
+    shown = succeed(run("show", "HEAD", "-o", "markdown")).stdout
+    meta = succeed(run("show", "HEAD", "-o", "markdown", "--diff-format", "no-data-changes")).stdout
+
+    assert "1 insert" in shown and "1 insert" not in meta
+
+
+def test_halves_are_not_for_markdown(run: Run) -> None:
+    result = run("diff", "HEAD^...HEAD", "-o", "markdown", "--delta-filter", "+")
+
+    assert result.exit_code != 0
+    assert "a review shows both halves" in result.stderr
+
+
+def test_help_lists_the_formats_of_the_registry(run: Run) -> None:
+    told = " ".join(succeed(run("diff", "--help")).stdout.split())
+
+    for name, known in WRITERS.items():
+        if known.chosen_by is not None:
+            assert known.help.removesuffix(".") in told
+            assert (name in FORMATS) is (known.chosen_by == "-o")
+            assert known.chosen_by in told
