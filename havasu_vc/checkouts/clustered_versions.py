@@ -48,11 +48,11 @@ from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.disk import short_lived_folder
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.short_lived import short_lived_folder
+from havasu_vc.workspace.counting import check_keys
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.key_check import check_keys
 from havasu_vc.workspace.removal import TEMPORARY
 from havasu_vc.workspace.state import TableLayout, TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits

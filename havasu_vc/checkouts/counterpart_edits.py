@@ -15,8 +15,8 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.history.diff import meta_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.workspace.counting import check_keys
 from havasu_vc.workspace.edited_dataset import edited_dataset
-from havasu_vc.workspace.key_check import check_keys
 from havasu_vc.workspace.taking_in import TableEdits
 
 __all__ = ["described_as_stored", "stored_edit_between", "stored_edit_of"]

@@ -26,8 +26,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.condition import Condition, condition_of
-from havasu_vc.workspace.damage import open_checked_out
+from havasu_vc.workspace.condition import Condition, condition_of, open_checked_out
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.state import TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits

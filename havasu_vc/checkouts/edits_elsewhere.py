@@ -40,7 +40,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.damage import NEWEST_FORMAT
+from havasu_vc.workspace.condition import NEWEST_FORMAT
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import (
     BASE,

@@ -21,11 +21,10 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.disk import replace_file, short_lived_folder
 from havasu_vc.store.drafts import KeptObjects, format_objects, parse_objects
-from havasu_vc.store.durability import replace_file
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
-from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.store.trees import edit_tree
 
 __all__ = ["SUFFIX", "forget_versions", "keep_version", "making_version", "read_version"]

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, StateError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.disk import short_lived_folder
 from havasu_vc.store.object_urls import in_bucket, shown_url
-from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.removal import remove_leftovers

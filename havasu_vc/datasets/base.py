@@ -1,12 +1,16 @@
-"""Defaults of a dataset: every kind does so unless it says otherwise."""
+"""Defaults of a dataset: every kind does so unless it says otherwise.
+
+Schemas that were parsed, by their bytes: looking back, most commits have the same one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from havasu_vc.datasets.protocol import Reading
+from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,10 +22,12 @@ if TYPE_CHECKING:
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.diffs import ChangeCounts
-    from havasu_vc.model.schema import Schema
     from havasu_vc.model.task import Task
 
-__all__ = ["StoredDataset"]
+__all__ = [
+    "StoredDataset",
+    "remembered_schema",
+]
 
 
 class StoredDataset:
@@ -122,3 +128,17 @@ class StoredDataset:
         with self.edit() as edit:
             edit.collect(changes)
             return edit.finish()
+
+
+_REMEMBERED = 256
+_schemas: dict[tuple[Callable[[bytes, str], Schema], bytes], Schema] = {}
+
+
+def remembered_schema(parse: Callable[[bytes, str], Schema], data: bytes, where: str) -> Schema:
+    """Return the schema that some bytes are; `where` is told of bytes that are none."""
+    known = _schemas.get((parse, data))
+    if known is None:
+        known = parse(data, where)
+        if len(_schemas) < _REMEMBERED:
+            _schemas[parse, data] = known
+    return known

@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import comparable
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
+from havasu_vc.datasets.pairing import comparable, pair_rows, row_hashes, same_key
 from havasu_vc.datasets.sorting import first_from
 from havasu_vc.errors import EngineError
 from havasu_vc.model import kernels as pc

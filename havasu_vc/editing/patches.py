@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts import working_copy
-from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.other_files import not_a_users_file, other_branch

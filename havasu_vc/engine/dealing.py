@@ -16,7 +16,7 @@ import pyarrow as pa
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.engine.spill import read
 from havasu_vc.model.task import Task, kernel, run_task, task_of
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = ["OwnedPiece", "given_to", "run_dealt_in", "spill_pieces"]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import EngineError, HavasuError
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.store.durability import no_room
+from havasu_vc.store.disk import no_room
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.matching import Comparison

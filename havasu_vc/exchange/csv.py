@@ -23,9 +23,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, StorageError
-from havasu_vc.exchange.csv_coordinates import no_number, require_numbers
 from havasu_vc.exchange.csv_release import can_be_text, misfits, typed
-from havasu_vc.exchange.csv_types import Judgement, arrow_type_of, convert
+from havasu_vc.exchange.csv_types import (
+    Judgement,
+    arrow_type_of,
+    convert,
+    no_number,
+    require_numbers,
+)
 from havasu_vc.exchange.far import SourceFile, extension_of, opened, shown, size_of
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS
 from havasu_vc.exchange.layout import (

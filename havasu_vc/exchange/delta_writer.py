@@ -40,8 +40,18 @@ from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.rasters import without_gaps
-from havasu_vc.model.type_table import TYPES, is_whole
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
+from havasu_vc.model.types import (
+    TYPES,
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+    is_whole,
+)
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -24,8 +24,7 @@ from havasu_vc.exchange.export_columns import (
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive
+from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive, is_whole
 from havasu_vc.records import dataclass
 
 __all__ = [

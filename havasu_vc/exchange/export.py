@@ -24,8 +24,13 @@ from havasu_vc.exchange.export_columns import (
     OutgoingGeometry,
     outgoing_geometry,
 )
-from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat, format_written, load
-from havasu_vc.exchange.gdal_form import GdalForm
+from havasu_vc.exchange.formats import (
+    EXPORT_EXTENSIONS,
+    ExportFormat,
+    GdalForm,
+    format_written,
+    load,
+)
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader

@@ -9,6 +9,8 @@ name, as in `iceberg:FOLDER`. Readers and writers are named, and loaded when the
     writer of files     `write(path, header, geometries, batches, *, format, notes, form)`
 
 A format without a reader has layers, which GDAL opens as its driver (`ogr`).
+
+What whoever exports asks of GDAL: the layer's name and type, and options of its driver.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +36,7 @@ __all__ = [
     "TABLES",
     "ExportFormat",
     "FileFormat",
+    "GdalForm",
     "format_of_file",
     "format_of_table",
     "format_written",
@@ -252,3 +256,25 @@ def load(function: str) -> Any:
     """Return a reader or writer, whose module is loaded now."""
     module, _, name = function.partition(":")
     return getattr(import_module(f"havasu_vc.exchange.{module}"), name)
+
+
+@dataclass(frozen=True, slots=True)
+class GdalForm:
+    """How GDAL is to write a layer, where that is said."""
+
+    layer: str | None = None
+    """The name of the layer; None for that of the file."""
+    layer_options: Mapping[str, str] = field(default_factory=dict)
+    """Layer creation options of the driver, as those of `ogr2ogr -lco`."""
+    dataset_options: Mapping[str, str] = field(default_factory=dict)
+    """Dataset creation options of the driver, as those of `ogr2ogr -dsco`."""
+    geometry_type: str | None = None
+    """The type that the layer is declared with, as `MULTIPOLYGON Z`."""
+    drop_null: bool = False
+    """Whether rows without geometry are left out."""
+    drop_empty: bool = False
+    """Whether rows with an empty geometry, or none, are left out."""
+    key_as_fid: bool | None = None
+    """Whether the key is what GDAL tells rows apart by; None where it can be."""
+    key_as_field: bool | None = None
+    """Whether the key is a column as well; None where it would be lost otherwise."""

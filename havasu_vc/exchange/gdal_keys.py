@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export_columns import Outgoing
-from havasu_vc.exchange.formats import ExportFormat
-from havasu_vc.exchange.gdal_form import GdalForm
+from havasu_vc.exchange.formats import ExportFormat, GdalForm
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.types import is_whole
 from havasu_vc.records import dataclass
 
 __all__ = ["KeyPlan", "free_name", "key_plan"]

@@ -20,9 +20,8 @@ from havasu_vc.exchange.export_columns import (
     outgoing,
     type_name,
 )
-from havasu_vc.exchange.formats import ExportFormat, format_written
+from havasu_vc.exchange.formats import ExportFormat, GdalForm, format_written
 from havasu_vc.exchange.gdal import write_stream
-from havasu_vc.exchange.gdal_form import GdalForm
 from havasu_vc.exchange.gdal_keys import free_name, key_plan
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds

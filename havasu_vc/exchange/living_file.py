@@ -25,7 +25,6 @@ from havasu_vc.exchange.edit_state import (
     table_columns,
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
-from havasu_vc.exchange.living_index import index_triggers, insert_rows, pack_index
 from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
@@ -35,6 +34,9 @@ from havasu_vc.exchange.living_tables import (
     describe_columns,
     drop_layer,
     drop_table,
+    index_triggers,
+    insert_rows,
+    pack_index,
     track_triggers,
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
@@ -43,8 +45,7 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
-from havasu_vc.model.types import Encoding, Field, Primitive
+from havasu_vc.model.types import Encoding, Field, Primitive, is_whole
 
 __all__ = ["LivingFile"]
 

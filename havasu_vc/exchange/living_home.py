@@ -13,8 +13,7 @@ from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, LockedError, StorageError
 from havasu_vc.exchange.living_file import LivingFile
-from havasu_vc.exchange.living_index import add_functions
-from havasu_vc.exchange.living_tables import KART, OURS, create_file
+from havasu_vc.exchange.living_tables import KART, OURS, add_functions, create_file
 from havasu_vc.exchange.ogr_formats import read_only
 
 __all__ = ["GeoPackageHome"]

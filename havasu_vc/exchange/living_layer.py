@@ -34,8 +34,7 @@ from havasu_vc.geo.crs import Crs
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.model.types import Field, Primitive, is_whole
 from havasu_vc.records import dataclass
 
 __all__ = ["Layer", "Rows", "declared_type", "plan_layer", "value_column"]

@@ -12,14 +12,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import Cuts, SortedPieces, deal
+from havasu_vc.datasets.dealing import Cuts, SortedPieces, cuts_between, deal, sample
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report, report_batch
 from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.datasets.sampling import cuts_between, sample
 from havasu_vc.datasets.sorting import check_increasing
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import EngineError

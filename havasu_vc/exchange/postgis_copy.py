@@ -20,7 +20,16 @@ from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.exchange.postgis_seen import columns_of, look, oid_of, remember
-from havasu_vc.exchange.postgis_server import Server, literal
+from havasu_vc.exchange.postgis_server import (
+    Server,
+    array_literal,
+    format_csv,
+    literal,
+    out_expression,
+    parse_csv,
+    stored_column,
+    text_column,
+)
 from havasu_vc.exchange.postgis_tables import (
     Names,
     base_type,
@@ -30,14 +39,6 @@ from havasu_vc.exchange.postgis_tables import (
     short_name,
     srid_of,
     track_statements,
-)
-from havasu_vc.exchange.postgis_values import (
-    array_literal,
-    format_csv,
-    out_expression,
-    parse_csv,
-    stored_column,
-    text_column,
 )
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader

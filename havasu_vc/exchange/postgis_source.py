@@ -26,9 +26,11 @@ from havasu_vc.exchange.postgis_server import (
     Server,
     connected,
     literal,
+    out_expression,
+    parse_csv,
     see_postgis,
+    stored_column,
 )
-from havasu_vc.exchange.postgis_values import out_expression, parse_csv, stored_column
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.face.queries import revision_in
+from havasu_vc.face.standing import revision_in
 from havasu_vc.library import Repo
 
 __all__ = ["ACTIONS", "Asked"]

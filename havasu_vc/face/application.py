@@ -41,11 +41,8 @@ from havasu_vc.face.guard import TOKEN, Guard, Turned
 from havasu_vc.face.history import changes, history, row
 from havasu_vc.face.jobs import JOB, CancelledError, Jobs
 from havasu_vc.face.overview import datasets, overview, refs
-from havasu_vc.face.places import places
-from havasu_vc.face.queries import Query
-from havasu_vc.face.review import review
-from havasu_vc.face.rows import dataset, rows
-from havasu_vc.face.standing import require_seen, standing
+from havasu_vc.face.rows import dataset, places, review, rows
+from havasu_vc.face.standing import Query, require_seen, standing
 from havasu_vc.library import Repo
 from havasu_vc.review import asset
 

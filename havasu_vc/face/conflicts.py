@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.face.overview import merge_value
-from havasu_vc.face.queries import Query
-from havasu_vc.face.standing import standing
+from havasu_vc.face.standing import Query, standing
 from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.model.diffs import ConflictedDataset
 from havasu_vc.model.types import Field
 from havasu_vc.review import listed_shapes, shown_values
 from havasu_vc.writers.values import equal_cells, side_columns

@@ -9,8 +9,7 @@ import numpy as np
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.face.overview import counts_value, edited_value, merge_value
-from havasu_vc.face.queries import Query
-from havasu_vc.face.standing import standing
+from havasu_vc.face.standing import Query, standing
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff

@@ -6,9 +6,8 @@ from itertools import islice
 from typing import Any
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError
-from havasu_vc.face.commits import commit_value
-from havasu_vc.face.overview import counts_value
-from havasu_vc.face.queries import Query, box_in, dataset_in, revision_in, whole_number
+from havasu_vc.face.overview import commit_value, counts_value
+from havasu_vc.face.standing import Query, box_in, dataset_in, revision_in, whole_number
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff

@@ -1,18 +1,29 @@
-"""The repository at a glance: where HEAD is, what is edited, what waits, branches, datasets."""
+"""The repository at a glance: where HEAD is, what is edited, what waits, branches, datasets.
+
+A commit as the page shows it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from havasu_vc.errors import HavasuError
-from havasu_vc.face.commits import commit_value
-from havasu_vc.face.queries import Query, revision_in
+from havasu_vc.face.standing import Query, revision_in
 from havasu_vc.library import Repo
 from havasu_vc.looking import extent_of
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.store.refs import Branch, count_apart
 
-__all__ = ["counts_value", "datasets", "edited_value", "merge_value", "overview", "refs"]
+__all__ = [
+    "commit_value",
+    "counts_value",
+    "datasets",
+    "edited_value",
+    "merge_value",
+    "overview",
+    "refs",
+]
 
 MOST_BRANCHES = 200
 
@@ -153,3 +164,20 @@ def _datasets(repo: Repo, commit: str | None) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def commit_value(info: CommitInfo) -> dict[str, Any]:
+    """Return a commit as JSON."""
+    subject, _, body = info.message.partition("\n")
+    return {
+        "id": info.id,
+        "parents": list(info.parents),
+        "subject": subject,
+        "body": body.strip(),
+        "author": info.author_name,
+        "email": info.author_email,
+        "time": info.author_time,
+        "offset": info.author_offset,
+        # The page says by itself which branch HEAD is on.
+        "refs": [each.removeprefix("HEAD -> ").removeprefix("tag: ") for each in info.refs],
+    }

@@ -1,19 +1,34 @@
-"""A dataset at a revision, and its rows by page, with where they lie on the map."""
+"""A dataset at a revision, and its rows by page, with where they lie on the map.
+
+Where the rows of a dataset lie in a box of the map: as shapes, or many as counts by cell.
+
+What a commit changed, or what differs between two revisions, as the page of a review.
+"""
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.face.queries import Query, box_in, dataset_in, revision_in, whole_number
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.face.standing import Query, box_in, dataset_in, revision_in, whole_number
 from havasu_vc.library import Repo
 from havasu_vc.looking import extent_of
-from havasu_vc.review import listed_shapes, shown_values, type_words
+from havasu_vc.review import ReviewOptions, listed_shapes, shown_values, type_words
+from havasu_vc.writers import writer_named
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["dataset", "rows"]
+__all__ = [
+    "dataset",
+    "places",
+    "review",
+    "rows",
+]
 
 MOST_ROWS = 500
 LONGEST = 2_000
@@ -77,3 +92,66 @@ def rows(repo: Repo, query: Query) -> dict[str, Any]:
         "cells": texts,
         "shapes": listed_shapes(view.header, found),
     }
+
+
+MOST_SHAPES = 1000
+CELLS = (72, 48)
+"""Columns and rows of the cells that count rows where there are more."""
+
+
+def places(repo: Repo, query: Query) -> dict[str, Any]:
+    """Return the rows that a box touches, of all where none is named."""
+    revision = revision_in(query)
+    path = dataset_in(repo, query, revision)
+    found = repo.row_places(path, revision)
+    known = found.bounds[~(found.bounds != found.bounds).any(axis=1)]
+    answer: dict[str, Any] = {
+        "kind": "globe" if found.placing.globe else "own",
+        "total": 0,
+        "keys": [],
+        "shapes": None,
+        "cells": [],
+        "grid": list(CELLS),
+        "box": None,
+    }
+    if not len(known):
+        return answer
+    least, most = known[:, :2].min(axis=0), known[:, 2:].max(axis=0)
+    box = box_in(query) or (float(least[0]), float(least[1]), float(most[0]), float(most[1]))
+    answer["box"] = list(box)
+    answer["total"] = total = len(found.within(box))
+    if total > whole_number(query, "count", MOST_SHAPES, MOST_SHAPES):
+        answer["cells"] = found.counted(box, *CELLS)
+        return answer
+    page = repo.read_page(path, revision, count=MOST_SHAPES, box=box)
+    rows = pa.StructArray.from_arrays(page.rows.columns, names=page.rows.schema.names)
+    if page.view.key:
+        answer["keys"] = key_labels(rows, page.view.schema).to_pylist()
+    answer["shapes"] = listed_shapes(page.view.header, page.rows)
+    return answer
+
+
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"')
+
+
+def review(repo: Repo, query: Query) -> tuple[str, str]:
+    """Return the page, and the content security policy that it has."""
+    out = io.StringIO()
+    write = writer_named("html")
+    if query.get("work"):
+        write(repo.workspace.diff(), out, ReviewOptions(more="havasu-vc diff"))
+        return _with_policy(out.getvalue())
+    if query.get("commit"):
+        commit = repo.commit_info(revision_in(query, "commit")).id
+        revisions = f"{commit}^?..{commit}"
+    else:
+        revisions = f"{revision_in(query, 'base')}...{revision_in(query, 'head')}"
+    write((), out, repo.review_options(revisions))
+    return _with_policy(out.getvalue())
+
+
+def _with_policy(text: str) -> tuple[str, str]:
+    policy = _POLICY.search(text)
+    if policy is None:
+        raise InvalidArgumentError("the page of the review has no policy")
+    return text, html.unescape(policy[1]) + "; frame-ancestors 'none'"

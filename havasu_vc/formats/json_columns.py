@@ -21,8 +21,7 @@ from havasu_vc.errors import PatchError
 from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_field, arrow_type
-from havasu_vc.model.type_table import TYPES
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
+from havasu_vc.model.types import TYPES, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = ["Place", "json_column"]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import equal_columns
+from havasu_vc.datasets.pairing import equal_columns
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array

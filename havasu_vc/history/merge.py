@@ -6,6 +6,14 @@ What only theirs changed is taken. Of a row that both changed, each cell is deci
 its own: one side's change wins over none, equal changes are one, and different changes
 of one cell are a conflict, unless a policy decides. A conflict is a value here, never
 an exception; the row stays as ours has it until somebody resolves it.
+
+Merging tables without a key: how often each row is there is what changes.
+
+Where one side changed a row's count, that counts; where both changed it alike, once;
+where both changed it differently, that is a conflict. Rows are told apart by hash, and
+all changed rows are held in memory.
+
+Row conflicts that were resolved: the changes that the answers mean.
 """
 
 from __future__ import annotations
@@ -17,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import Mask, equal_columns
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.pairing import Mask, equal_columns, equal_rows
 from havasu_vc.history.conflicts import (
     ConflictKind,
     MergePolicy,
@@ -29,7 +38,6 @@ from havasu_vc.history.conflicts import (
     nullable,
 )
 from havasu_vc.history.dropped import with_columns_back
-from havasu_vc.history.merge_counts import merge_counts
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type
@@ -37,7 +45,15 @@ from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["merge_changes", "partners"]
+__all__ = [
+    "changes_of_counts",
+    "conflict_keys",
+    "merge_changes",
+    "merge_counts",
+    "partners",
+    "renumbered_rows",
+    "with_resolutions",
+]
 
 
 def merge_changes(
@@ -375,3 +391,196 @@ def _conflicts(
         ],
         schema=target,
     )
+
+
+def merge_counts(
+    ours: list[ChangeBatch],
+    theirs: list[ChangeBatch],
+    schemas: MergeSchemas,
+    policy: MergePolicy,
+) -> Iterator[MergeStep]:
+    """Merge tables without a key: how often each row is there is what changes."""
+    merged = schemas.merged
+    mine = _counted(ours, schemas.base, schemas.ours, merged)
+    other = _counted(theirs, schemas.base, schemas.theirs, merged)
+    if not len(other.hashes):
+        return
+    hashes, first = np.unique(other.hashes, return_index=True)
+    net = np.bincount(np.searchsorted(hashes, other.hashes), other.signs, len(hashes)).astype(int)
+    own = np.zeros(len(hashes), int)
+    place = np.searchsorted(hashes, mine.hashes)
+    known = (place < len(hashes)) & (hashes[np.minimum(place, len(hashes) - 1)] == mine.hashes)
+    np.add.at(own, place[known], mine.signs[known])
+    clash = (own != 0) & (own != net)
+    if policy.side is Side.THEIRS:
+        wanted = net - own
+    else:
+        wanted = np.where(own == 0, net, 0)
+    if policy.side is not None:
+        clash[:] = False
+    rows = pc.take(other.rows, pa.array(first))
+    order = np.arange(len(hashes))
+    gone = np.repeat(order, np.maximum(-wanted, 0))
+    come = np.repeat(order, np.maximum(wanted, 0))
+    yield MergeStep(
+        changes_of_counts(rows, gone, come, schemas),
+        _count_conflicts(rows, own, net, clash, merged),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    rows: pa.RecordBatch
+    hashes: npt.NDArray[np.uint64]
+    signs: npt.NDArray[np.int64]
+
+
+def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: Schema) -> _Counted:
+    """Return all rows that come (1) and go (-1), in the merged columns."""
+    pieces, signs = [], []
+    for batch in batches:
+        for side, schema, sign in ((batch.old, before, -1), (batch.new, after, 1)):
+            present = pc.filter(side, pc.is_valid(side))
+            pieces.append(in_columns(present, schema, merged))
+            signs.append(np.full(len(present), sign, np.int64))
+    empty = pa.RecordBatch.from_pylist([], schema=nullable(arrow_schema(merged)))
+    rows = pa.concat_batches([empty, *pieces])
+    counts = np.concatenate([np.empty(0, np.int64), *signs])
+    return _Counted(rows, hash_rows(rows, merged).keys, counts)
+
+
+def changes_of_counts(
+    rows: pa.RecordBatch,
+    gone: npt.NDArray[np.int64],
+    come: npt.NDArray[np.int64],
+    schemas: MergeSchemas,
+) -> ChangeBatch:
+    """Return changes of ours in which some rows, by their index, go and some come."""
+    merged = schemas.merged
+    whole = struct_of(rows)
+    old = in_columns(pc.take(whole, pa.array(gone)), merged, schemas.ours)
+    new = pc.take(rows, pa.array(come))
+    old_side = struct_of(pa.RecordBatch.from_arrays(old.columns, schema=arrow_schema(schemas.ours)))
+    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=arrow_schema(merged)))
+    return ChangeBatch.from_structs(
+        pa.concat_arrays([old_side, pa.nulls(len(come), old_side.type)]),
+        pa.concat_arrays([pa.nulls(len(gone), new_side.type), new_side]),
+    )
+
+
+def _count_conflicts(
+    rows: pa.RecordBatch,
+    own: npt.NDArray[np.int64],
+    net: npt.NDArray[np.int64],
+    clash: Mask,
+    merged: Schema,
+) -> pa.RecordBatch:
+    target = conflict_schema(merged)
+    chosen = np.flatnonzero(clash)
+    row = pc.cast(struct_of(pc.take(rows, pa.array(chosen))), target.field(2).type)
+    nothing = pa.nulls(len(chosen), row.type)
+    kinds = pa.array([ConflictKind.COUNT.value] * len(chosen), pa.string())
+    names = pa.array([[] for _ in chosen], target.field(1).type)
+    ours = pc.if_else(pa.array(own[chosen] > 0), row, nothing)
+    theirs = pc.if_else(pa.array(net[chosen] > 0), row, nothing)
+    counts = [pa.array(own[chosen], pa.int64()), pa.array(net[chosen], pa.int64())]
+    return pa.RecordBatch.from_arrays(
+        [kinds, names, row, ours, theirs, nothing, *counts], schema=target
+    )
+
+
+def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:
+    """Return a step in which resolved conflicts are changes."""
+    merged = schemas.merged
+    resolved = pc.filter(rows, pc.is_valid(rows.column("resolution"))).combine_chunks()
+    if not resolved.num_rows:
+        return step
+    wanted = conflict_keys(step.conflicts, merged)
+    known = conflict_keys(resolved.to_batches()[0], merged)
+    index = partners(wanted, known)
+    there = pc.is_valid(index)
+    if not pc.any(there).as_py():
+        return step
+    answers = pc.take(resolved, pc.filter(index, there)).combine_chunks()
+    if step.current is not None:
+        ours = pc.filter(step.current, there)
+        changes = _changed(ours, answers.column("result").combine_chunks(), schemas)
+    else:
+        changes = _recounted(answers, schemas)
+    return MergeStep(
+        _together(step.changes, changes, schemas), pc.filter(step.conflicts, pc.invert(there))
+    )
+
+
+def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
+    """Return the key of each conflict; a hash of the row where there is no key."""
+    names = merged.key.names
+    if not names:
+        rows = in_columns(conflicts.column("base"), merged, merged)
+        return pa.RecordBatch.from_arrays([pa.array(hash_rows(rows, merged).keys)], ["hash"])
+    columns = [
+        pc.coalesce(
+            *(pc.struct_field(conflicts.column(s), name) for s in ("ours", "theirs", "base"))
+        )
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(names))
+
+
+def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
+    """Return the changes that give rows without a key the count that was chosen."""
+    said = np.array(answers.column("resolution").to_pylist())
+    ours, theirs = (answers.column(f"{side}_count").to_numpy() for side in ("ours", "theirs"))
+    wanted = np.select([said == "theirs", said == "base"], [theirs - ours, -ours], 0)
+    order = np.arange(len(said))
+    rows = in_columns(answers.column("base").combine_chunks(), schemas.merged, schemas.merged)
+    gone, come = (np.repeat(order, np.maximum(count, 0)) for count in (-wanted, wanted))
+    return changes_of_counts(rows, gone, come, schemas)
+
+
+def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
+    """Yield the rows that got a new key; these keys are beyond all others."""
+    found = pc.drop_null(rows.column("renumbered").combine_chunks())
+    if not len(found):
+        return
+    (name,) = schemas.merged.key.names
+    found = pc.take(found, pc.sort_indices(pc.struct_field(found, name)))
+    new = in_columns(found, schemas.merged, schemas.merged)
+    schema = arrow_schema(schemas.merged)
+    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=schema))
+    old_side = pa.nulls(len(found), pa.struct(list(arrow_schema(schemas.ours))))
+    yield ChangeBatch.from_structs(old_side, new_side)
+
+
+def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
+    old = in_columns(ours, schemas.ours, schemas.ours)
+    new = in_columns(result, schemas.merged, schemas.merged)
+    old_side = pa.StructArray.from_arrays(
+        old.columns, fields=list(arrow_schema(schemas.ours)), mask=pc.is_null(ours)
+    )
+    new_side = pa.StructArray.from_arrays(
+        new.columns, fields=list(arrow_schema(schemas.merged)), mask=pc.is_null(result)
+    )
+    changes = ChangeBatch.from_structs(old_side, new_side)
+    same = equal_rows(old, new, schemas.ours, schemas.merged)
+    both_there = pc.and_(pc.is_valid(ours), pc.is_valid(result))
+    both_gone = pc.and_(pc.is_null(ours), pc.is_null(result))
+    nothing = pc.or_(both_gone, pc.and_(both_there, pa.array(same)))
+    return ChangeBatch(pc.filter(changes.data, pc.invert(nothing)))
+
+
+def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) -> ChangeBatch:
+    """Return two batches as one, in key order."""
+    more = pa.RecordBatch.from_arrays(second.data.columns, schema=first.data.schema)
+    both = pa.concat_batches([first.data, more])
+    names = schemas.merged.key.names
+    if not names:
+        return ChangeBatch(both)
+    columns = []
+    for key in schemas.merged.key.fields:
+        new = pc.struct_field(both.column("new"), key.name)
+        old = pc.struct_field(both.column("old"), schemas.ours.by_id[key.id].name)
+        columns.append(pc.coalesce(new, pc.cast(old, new.type)))
+    keys = pa.RecordBatch.from_arrays(columns, list(names))
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
+    return ChangeBatch(pc.take(both, order))

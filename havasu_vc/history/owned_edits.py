@@ -32,7 +32,7 @@ from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "Edges",

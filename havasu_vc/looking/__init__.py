@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from havasu_vc.looking.describing import choose_rows as choose_rows
     from havasu_vc.looking.describing import count_rows as count_rows
     from havasu_vc.looking.describing import describe_dataset as describe_dataset
+    from havasu_vc.looking.describing import list_datasets as list_datasets
+    from havasu_vc.looking.describing import status as status
     from havasu_vc.looking.extents import extent_of as extent_of
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
+    from havasu_vc.looking.histories import create_patch as create_patch
+    from havasu_vc.looking.histories import diff as diff
+    from havasu_vc.looking.histories import file_changes as file_changes
     from havasu_vc.looking.histories import log as log
+    from havasu_vc.looking.histories import show as show
     from havasu_vc.looking.notebook import commits_html as commits_html
     from havasu_vc.looking.notebook import table_html as table_html
-    from havasu_vc.looking.other_files import file_changes as file_changes
-    from havasu_vc.looking.overview import list_datasets as list_datasets
-    from havasu_vc.looking.overview import status as status
     from havasu_vc.looking.pages import RowPage as RowPage
     from havasu_vc.looking.pages import read_page as read_page
     from havasu_vc.looking.placing import RowPlaces as RowPlaces
@@ -36,28 +39,66 @@ if TYPE_CHECKING:
     from havasu_vc.looking.seeking import FoundRows as FoundRows
     from havasu_vc.looking.seeking import SeekRequest as SeekRequest
     from havasu_vc.looking.seeking import seek as seek
-    from havasu_vc.looking.showing import create_patch as create_patch
-    from havasu_vc.looking.showing import diff as diff
-    from havasu_vc.looking.showing import show as show
     from havasu_vc.looking.tables import Table as Table
 
 __getattr__ = loads(
     __name__,
     {
-        "blaming": ["blame_dataset"],
-        "extents": ["extent_of"],
-        "describing": ["Description", "choose_rows", "count_rows", "describe_dataset"],
-        "git_diff": ["document_diff"],
-        "histories": ["LogRequest", "commit_info", "log"],
-        "notebook": ["commits_html", "table_html"],
-        "other_files": ["file_changes"],
-        "overview": ["list_datasets", "status"],
-        "pages": ["RowPage", "read_page"],
-        "placing": ["RowPlaces", "row_places"],
-        "reproject": ["OwnSystem", "into_own_system", "reprojection"],
-        "rows": ["keys_batch", "read_row", "read_rows"],
-        "seeking": ["FoundRows", "SeekRequest", "seek"],
-        "showing": ["create_patch", "diff", "show"],
-        "tables": ["Table"],
+        "blaming": [
+            "blame_dataset",
+        ],
+        "describing": [
+            "Description",
+            "choose_rows",
+            "count_rows",
+            "describe_dataset",
+            "list_datasets",
+            "status",
+        ],
+        "extents": [
+            "extent_of",
+        ],
+        "git_diff": [
+            "document_diff",
+        ],
+        "histories": [
+            "LogRequest",
+            "commit_info",
+            "create_patch",
+            "diff",
+            "file_changes",
+            "log",
+            "show",
+        ],
+        "notebook": [
+            "commits_html",
+            "table_html",
+        ],
+        "pages": [
+            "RowPage",
+            "read_page",
+        ],
+        "placing": [
+            "RowPlaces",
+            "row_places",
+        ],
+        "reproject": [
+            "OwnSystem",
+            "into_own_system",
+            "reprojection",
+        ],
+        "rows": [
+            "keys_batch",
+            "read_row",
+            "read_rows",
+        ],
+        "seeking": [
+            "FoundRows",
+            "SeekRequest",
+            "seek",
+        ],
+        "tables": [
+            "Table",
+        ],
     },
 )

@@ -11,8 +11,6 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
     from havasu_vc.merging.bases import base_tree as base_tree
-    from havasu_vc.merging.foreseeing import foreseen as foreseen
-    from havasu_vc.merging.foreseeing import git_merges as git_merges
     from havasu_vc.merging.kart_merges import KartMerge as KartMerge
     from havasu_vc.merging.kart_merges import conclude_kart_merge as conclude_kart_merge
     from havasu_vc.merging.kart_merges import drop_kart_merge as drop_kart_merge
@@ -22,16 +20,16 @@ if TYPE_CHECKING:
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
     from havasu_vc.merging.merge_commits import require_calm as require_calm
+    from havasu_vc.merging.picking import RebaseRequest as RebaseRequest
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
+    from havasu_vc.merging.picking import pick_several as pick_several
+    from havasu_vc.merging.picking import rebase as rebase
+    from havasu_vc.merging.picking import reset as reset
     from havasu_vc.merging.picking import revert as revert
-    from havasu_vc.merging.resetting import reset as reset
+    from havasu_vc.merging.picking import skip_commit as skip_commit
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
-    from havasu_vc.merging.sequencing import RebaseRequest as RebaseRequest
-    from havasu_vc.merging.sequencing import pick_several as pick_several
-    from havasu_vc.merging.sequencing import rebase as rebase
-    from havasu_vc.merging.sequencing import skip_commit as skip_commit
     from havasu_vc.merging.takeover import abort_merge as abort_merge
     from havasu_vc.merging.takeover import continue_merge as continue_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     from havasu_vc.merging.trees import merge_trees as merge_trees
     from havasu_vc.merging.trees import root_tree as root_tree
     from havasu_vc.merging.views import conflict_counts as conflict_counts
+    from havasu_vc.merging.views import foreseen as foreseen
+    from havasu_vc.merging.views import git_merges as git_merges
     from havasu_vc.merging.views import merge_context as merge_context
     from havasu_vc.merging.views import view_conflicts as view_conflicts
     from havasu_vc.merging.views import waiting_merge as waiting_merge
@@ -46,9 +46,12 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "answers": ["Resolution"],
-        "bases": ["base_tree"],
-        "foreseeing": ["foreseen", "git_merges"],
+        "answers": [
+            "Resolution",
+        ],
+        "bases": [
+            "base_tree",
+        ],
         "kart_merges": [
             "KartMerge",
             "conclude_kart_merge",
@@ -56,13 +59,43 @@ __getattr__ = loads(
             "read_kart_merge",
             "tree_of_kart_merge",
         ],
-        "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
-        "picking": ["cherry_pick", "revert"],
-        "resetting": ["reset"],
-        "resolving": ["conflicts", "labels", "resolve"],
-        "sequencing": ["RebaseRequest", "pick_several", "rebase", "skip_commit"],
-        "takeover": ["abort_merge", "continue_merge"],
-        "trees": ["MergeRules", "RootTree", "merge_trees", "root_tree"],
-        "views": ["conflict_counts", "merge_context", "view_conflicts", "waiting_merge"],
+        "merge_commits": [
+            "MergeRequest",
+            "MergeResult",
+            "merge",
+            "require_calm",
+        ],
+        "picking": [
+            "RebaseRequest",
+            "cherry_pick",
+            "pick_several",
+            "rebase",
+            "reset",
+            "revert",
+            "skip_commit",
+        ],
+        "resolving": [
+            "conflicts",
+            "labels",
+            "resolve",
+        ],
+        "takeover": [
+            "abort_merge",
+            "continue_merge",
+        ],
+        "trees": [
+            "MergeRules",
+            "RootTree",
+            "merge_trees",
+            "root_tree",
+        ],
+        "views": [
+            "conflict_counts",
+            "foreseen",
+            "git_merges",
+            "merge_context",
+            "view_conflicts",
+            "waiting_merge",
+        ],
     },
 )

@@ -16,7 +16,7 @@ from havasu_vc.errors import StateError
 from havasu_vc.merging.state import drop_state
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.refs import BRANCHES, read_head
 from havasu_vc.store.repository import GitRepository

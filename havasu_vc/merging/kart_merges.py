@@ -23,9 +23,9 @@ from havasu_vc.errors import ConflictError, CorruptionError, HavasuError, StateE
 from havasu_vc.merging.merge_commits import MergeResult
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.commits import store_commit
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.store.signing import store_commit
 
 __all__ = [
     "KartMerge",

@@ -4,26 +4,61 @@ Both are merges whose base is not the merge base. A cherry-pick brings what the 
 made of its parent into HEAD; a revert brings what the parent is, seen from the commit.
 So rows merge cell by cell, and what is in conflict waits, is resolved, concluded and
 dropped exactly as with a merge.
+
+Several commits one after the other: cherry-pick, revert and rebase of more than one.
+
+git goes through them, so that authors, messages, reflogs and what waits are as git has them,
+and git's own commands go on with it as well as ours do. Where it stops at rows that both
+sides changed, these are merged cell by cell (`takeover`) and git goes on by itself; only what
+is truly in conflict stops it.
+
+Moving the branch to another commit, as `git reset` does.
+
+git moves the index and the user's files, so it keeps or drops what is not committed as
+it always does. The internals of datasets are never staged: they follow the branch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from havasu_vc.errors import CorruptionError, DataFileNotFoundError, InvalidArgumentError
+from havasu_vc.errors import (
+    CorruptionError,
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    NoChangesError,
+    StateError,
+    UnsupportedRepositoryError,
+)
 from havasu_vc.history.conflicts import MergePolicy
-from havasu_vc.merging.merge_commits import MergeResult, merge_commits, require_calm
-from havasu_vc.merging.state import MergeState
+from havasu_vc.merging.cut_off import begin, require_not_cut_off, set_waiting
+from havasu_vc.merging.merge_commits import MergeResult, drop_merge, merge_commits, require_calm
+from havasu_vc.merging.state import MergeState, drop_state, read_state
+from havasu_vc.merging.takeover import go_on
 from havasu_vc.model.changes import count_changes
+from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.soundness import broken_datasets
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import Commit, read_commit
-from havasu_vc.store.revisions import EMPTY
+from havasu_vc.store.index import in_step, mend
+from havasu_vc.store.refs import move_head, read_head
+from havasu_vc.store.revisions import EMPTY, read_stopped
 
-__all__ = ["cherry_pick", "revert"]
+__all__ = [
+    "MODES",
+    "RebaseRequest",
+    "cherry_pick",
+    "pick_several",
+    "rebase",
+    "reset",
+    "revert",
+    "skip_commit",
+]
 
 
 def revert(
@@ -132,3 +167,156 @@ def _parent(commit: Commit, revision: str, mainline: int | None) -> str:
     if not parents:
         return EMPTY
     return parents[(mainline or 1) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class RebaseRequest:
+    """A rebase that is asked for."""
+
+    upstream: str | None
+    """The revision that the commits are made anew upon; None for all of them, upon `onto`."""
+    branch: str | None = None
+    """The branch to rebase, which is switched to first; None for HEAD's."""
+    onto: str | None = None
+    """The revision that they are made upon, where that is not upstream."""
+    merges: bool = False
+    """Whether merges among them are made again rather than left out."""
+    fork_point: bool = False
+    """Whether the reflog of upstream tells which commits were its own once."""
+    policy: MergePolicy | None = None
+    """The policy that decides without asking; None to leave conflicts."""
+
+
+def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
+    """Make the commits that upstream lacks again, upon it, row by row and cell by cell."""
+    _require_work_tree(repo, "rebase")
+    require_calm(repo)
+    if request.upstream is None and request.onto is None:
+        raise InvalidArgumentError("a rebase of all commits needs a commit to make them upon")
+    names = [name for name in (request.upstream, request.branch) if name is not None]
+    for name in (*names, request.onto):
+        if name is not None and repo.resolve(name).commit is None:
+            raise InvalidArgumentError(f"{name} is no commit")
+    options = ["--rebase-merges"] if request.merges else []
+    options += ["--fork-point"] if request.fork_point else []
+    options += [] if request.onto is None else ["--onto", request.onto]
+    options += ["--root"] if request.upstream is None else []
+    return _run(repo, ("rebase", *options, *names), request.policy)
+
+
+def pick_several(
+    repo: OpenRepo,
+    kind: str,
+    revisions: Sequence[str],
+    *,
+    mainline: int | None = None,
+    record: bool = False,
+    policy: MergePolicy | None = None,
+) -> MergeResult:
+    """Cherry-pick or revert (`kind`) commits and ranges, each with a commit of its own."""
+    _require_work_tree(repo, kind)
+    require_calm(repo)
+    for text in revisions:
+        for name in text.removeprefix("^").replace("...", "..").split(".."):
+            repo.resolve(name or "HEAD")
+    if not repo.git.git("rev-list", "-1", *revisions, "--").text:
+        raise NoChangesError(f"empty commit set passed: no commit is in {' '.join(revisions)}")
+    options = [] if mainline is None else ["--mainline", str(mainline)]
+    options += ["-x"] if record else []
+    options += ["--no-edit"] if kind == "revert" else []
+    return _run(repo, (kind, *options, *revisions), policy)
+
+
+def skip_commit(repo: OpenRepo) -> MergeResult:
+    """Leave out the commit at which a cherry-pick, revert or rebase waits, and go on."""
+    require_no_merge_of_kart(repo.git)
+    state = read_state(repo.git) if merge_waits(repo.git) else None
+    stopped = read_stopped(repo.git)
+    kind = stopped.kind if stopped is not None else None if state is None else state.kind
+    if kind in (None, "merge", "squash"):
+        raise StateError(
+            "no cherry-pick, revert or rebase is in progress, so there is nothing to skip",
+            hints=("`havasu-vc status`",),
+        )
+    if stopped is None:
+        drop_merge(repo)
+        return MergeResult("skipped", read_head(repo.git).commit)
+    policy = None if state is None else state.policy
+    require_not_cut_off(repo.git)
+    set_waiting(repo.git, False)
+    command = (stopped.kind, "--skip")
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
+    drop_state(repo.git)
+    return go_on(repo, stopped, answer, policy=policy)
+
+
+def _run(repo: OpenRepo, command: Sequence[str], policy: MergePolicy | None) -> MergeResult:
+    before = read_head(repo.git)
+    begin(repo.git, command[0])
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
+    result = go_on(repo, None, answer, command=command, policy=policy)
+    if result.kind != "conflicts" and read_head(repo.git) == before:
+        return MergeResult("up-to-date", before.commit)
+    return result
+
+
+def _require_work_tree(repo: OpenRepo, kind: str) -> None:
+    if repo.git.is_bare or repo.git.is_kart:
+        others = {
+            "rebase": "`havasu-vc merge` brings the branches together without one",
+            "cherry-pick": "`havasu-vc cherry-pick COMMIT` takes one after the other without one",
+            "revert": "`havasu-vc revert COMMIT` takes one after the other without one",
+        }
+        raise UnsupportedRepositoryError(
+            f"this operation must be run in a work tree: {kind} of several commits",
+            hints=(others[kind],),
+        )
+
+
+MODES = ("soft", "mixed", "hard", "keep")
+
+
+def reset(repo: OpenRepo, revision: str = "HEAD", *, mode: str = "mixed") -> str:
+    """Move the branch to a commit and return its id.
+
+    `soft` leaves the index and the user's files alone, `mixed` the files, `hard` drops
+    edits that are not committed, `keep` refuses where it would lose some.
+    """
+    if mode not in MODES:
+        raise InvalidArgumentError(
+            f"there is no reset mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
+        )
+    commit = repo.resolve(revision).commit
+    if commit is None:
+        raise InvalidArgumentError(f"{revision} is no commit")
+    require_no_merge_of_kart(repo.git)
+    if merge_waits(repo.git) and mode in ("soft", "keep"):
+        raise StateError(
+            "a merge waits for its conflicts to be resolved",
+            hints=("`havasu-vc merge --abort` drops it",),
+        )
+    if mode != "soft" and repo.git.is_bare:
+        raise StateError(
+            "there is no work tree to reset", hints=("`--soft` moves the branch alone",)
+        )
+    if mode == "soft" or repo.git.is_kart:
+        # Kart's index holds nothing, and its work tree is a working copy that follows HEAD.
+        _move(repo, commit, revision)
+    else:
+        repo.git.git("reset", "--quiet", f"--{mode}", commit)
+        mend(repo.git)
+    drop_state(repo.git)
+    return commit
+
+
+def _move(repo: OpenRepo, commit: str, revision: str) -> None:
+    head = read_head(repo.git)
+    before, after = repo.folders(repo.head()), repo.folders(repo.resolve(commit))
+    changed = [
+        f"{folder.path}/{folder.marker}"
+        for path in sorted(before.keys() | after.keys())
+        for folder in {before.get(path), after.get(path)}
+        if folder is not None and before.get(path) != after.get(path)
+    ]
+    with in_step(repo.git, sorted(set(changed))):
+        move_head(repo.git, head, commit, f"reset: moving to {revision}")

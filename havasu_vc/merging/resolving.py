@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, NoConflictError, NoWorkingCopyError
-from havasu_vc.history.answered import conflict_keys
 from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
+from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
 from havasu_vc.merging.answers import (
     CHOICES,

@@ -39,7 +39,7 @@ from havasu_vc.repo.waiting import (
     require_no_merge_of_kart,
 )
 from havasu_vc.store.commits import Signature, parse_signature
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [

@@ -35,7 +35,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.command import raise_for
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.locks import without_git_gc
 from havasu_vc.store.refs import read_head

@@ -1,38 +1,56 @@
 """The merge that waits, as people look at it: values for writers to print.
 
 Meta items come from the commits themselves, rows from the state of the merge.
+
+Conflicts of a merge of two commits, foreseen without merging them.
+
+Git is asked as a host asks it. Where it does not merge by itself, the merge is gone through row
+by row and a few conflicts of each kind are kept; what is needed on the way is put into a folder
+that goes again, and nothing into the repository.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
-from havasu_vc.history.answered import conflict_keys
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
+from havasu_vc.history.glances import Glance
+from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
+from havasu_vc.merging.bases import base_tree, merge_bases
 from havasu_vc.merging.resolving import conflicts, labels
 from havasu_vc.merging.state import MergeState, require_state
-from havasu_vc.model.conflicts import (
+from havasu_vc.merging.trees import MergeRules, clashing_files, merge_trees, root_tree
+from havasu_vc.model.diffs import (
     ConflictCounts,
     ConflictedDataset,
     MergeContext,
     MergeSide,
     MetaConflict,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
 from havasu_vc.repo.soundness import defect_of
+from havasu_vc.store.drafts import Draft
+from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.refs import list_branches
+from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import EMPTY, merge_base
 
 __all__ = [
+    "Foreseen",
     "conflict_counts",
+    "foreseen",
+    "git_merges",
     "merge_context",
     "view_conflicts",
     "viewed_conflicts",
@@ -144,3 +162,51 @@ def waiting_merge(repo: OpenRepo) -> WaitingMerge:
     ancestor = repo.resolve(base).commit or base
     context = _context(repo, ancestor, state.ours, state.theirs, state.name)
     return WaitingMerge(state.kind, context, state.message, conflict_counts(state.conflicts))
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The conflicts of a merge that was not made."""
+
+    rows: Mapping[str, int]
+    """How many rows, by dataset that has any."""
+    datasets: tuple[tuple[DatasetConflicts, ConflictedDataset], ...]
+    """Conflicts by path, of rows the first of each kind; and their meta items to look at."""
+    files: tuple[str, ...]
+    """Files beside the datasets that git cannot merge."""
+
+
+def git_merges(git: GitRepository, ours: str, theirs: str) -> bool | None:
+    """Whether git merges two commits by itself, as hosts have it do; nothing of it is kept.
+
+    None where it cannot say, as one before 2.38.
+    """
+    with tempfile.TemporaryDirectory(prefix="havasu-vc-") as folder:
+        places = {
+            "GIT_OBJECT_DIRECTORY": folder,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(git.common_directory / "objects"),
+        }
+        ask = ("merge-tree", "--write-tree", "--name-only", ours, theirs)
+        code = git.git(*ask, check=False, environment=places).code
+    return code == 0 if code in (0, 1) else None
+
+
+def foreseen(repo: OpenRepo, ours: str, theirs: str, *, most: int) -> Foreseen:
+    """Return what a merge of two commits would leave in conflict, with so many rows of a kind."""
+    glance = Glance(most)
+    with tempfile.TemporaryDirectory(prefix="havasu-vc-") as folder:
+        staging = DataFileStore(Path(folder))
+        storage = replace(repo.storage, staging=staging, sink=Draft(repo.git.objects))
+        sides = [root_tree(repo, repo.resolve(commit)) for commit in (ours, theirs)]
+        base = base_tree(repo, storage, merge_bases(repo, ours, theirs, theirs))
+        trees = (base.tree, sides[0].tree, sides[1].tree)
+        files = tuple(clashing_files(repo, *trees, source=base.source))
+        rules = MergeRules(glance=glance)
+        merged = merge_trees(repo, storage, (base, sides[0], sides[1]), rules)
+        found = [each.conflicts for each in merged.values() if each.conflicts is not None]
+        state = MergeState(ours, theirs, theirs, "", conflicts=tuple(found))
+        datasets = tuple(
+            (each, viewed_conflicts(repo, state, replace(each, rows=None)))
+            for each in sorted(found, key=lambda each: each.path)
+        )
+    return Foreseen(glance.rows, datasets, files)

@@ -18,8 +18,8 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_TYPE, is_raster_type, raster_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import (
+    TYPES,
     Decimal,
     Field,
     Fixed,

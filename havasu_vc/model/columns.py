@@ -22,8 +22,8 @@ from typing import Any
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import TYPES, is_whole
 from havasu_vc.model.types import (
+    TYPES,
     Decimal,
     Encoding,
     Field,
@@ -35,6 +35,7 @@ from havasu_vc.model.types import (
     Struct,
     Type,
     children,
+    is_whole,
 )
 
 __all__ = ["Column", "columns_of", "schema_of", "type_of"]

@@ -20,8 +20,17 @@ from havasu_vc.errors import SchemaViolationError, UnsupportedTypeError
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import TYPES
-from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type, children
+from havasu_vc.model.types import (
+    TYPES,
+    Decimal,
+    Field,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+    children,
+)
 
 __all__ = [
     "BLOCK",

@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_PARTS, raster_fields
-from havasu_vc.model.type_table import TYPES, Hashed
-from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct
+from havasu_vc.model.types import TYPES, Decimal, Field, Hashed, List, Map, Primitive, Struct
 
 __all__ = ["Hashes", "cell_hashes", "hash_values", "mix"]
 

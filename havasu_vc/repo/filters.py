@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import alike
+from havasu_vc.datasets.pairing import alike
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array

@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 
 from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from havasu_vc.model.conflicts import ConflictCounts, MergeContext
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts, ConflictCounts, MergeContext
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.model.type_table import is_number
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.model.types import Field, Primitive, is_number
 from havasu_vc.review.report import ColumnReview, NumberShift, Transition
 from havasu_vc.writers.values import spelled
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import equal_columns
+from havasu_vc.datasets.pairing import equal_columns
 from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.geo.sketching import outlines, simplified
 from havasu_vc.history.conflicts import ConflictKind, DatasetConflicts, conflict_columns
@@ -19,8 +19,7 @@ from havasu_vc.history.merge_datasets import DATASET
 from havasu_vc.looking import reprojection
 from havasu_vc.merging import foreseen, git_merges, labels
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.conflicts import MetaConflict
-from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.diffs import DatasetHeader, MetaConflict
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo

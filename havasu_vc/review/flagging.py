@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.model.hashing import Hashes, hash_values
-from havasu_vc.model.type_table import is_number
-from havasu_vc.model.types import Field, Struct
+from havasu_vc.model.types import Field, Struct, is_number
 from havasu_vc.review.column_tally import ColumnTally
 from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
 from havasu_vc.review.words import quoted

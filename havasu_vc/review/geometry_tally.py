@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.geo.bounds import reach_of_rows, vertex_bounds
-from havasu_vc.geo.measuring import Measure, total_area
-from havasu_vc.geo.sketching import invalid_rows
+from havasu_vc.geo.sketching import Measure, invalid_rows, total_area
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field

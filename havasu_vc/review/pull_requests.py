@@ -23,7 +23,7 @@ from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
 from havasu_vc.review.reviewing import review
 from havasu_vc.review.settling import Settling, settling_of_request
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 
 __all__ = [
     "QueuedMerge",

@@ -17,8 +17,8 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import Crs, parse_crs
-from havasu_vc.geo.measuring import Measure, measure_of
 from havasu_vc.geo.reproject import geographic_bounds, transform_bounds
+from havasu_vc.geo.sketching import Measure, measure_of
 from havasu_vc.looking import LogRequest, log, reprojection
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.geo.measuring import Measure
+from havasu_vc.geo.sketching import Measure
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader

@@ -44,8 +44,7 @@ from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
-from havasu_vc.workspace.layouts import past_spec
-from havasu_vc.workspace.manifests import DATA_SEQUENCE
+from havasu_vc.workspace.manifests import DATA_SEQUENCE, past_spec
 from havasu_vc.workspace.position_deletes import write_batch
 from havasu_vc.workspace.snapshots import summary_of, totals
 

@@ -36,7 +36,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.documents import number_of
 from havasu_vc.serving.metadata import plain
 from havasu_vc.store.commits import Commit
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "COMMITS",

@@ -58,7 +58,7 @@ from havasu_vc.serving.metadata import (
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import url_of
 from havasu_vc.serving.steps import Step
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.properties import DATASET
 from havasu_vc.workspace.snapshots import summary_of, totals

@@ -35,7 +35,7 @@ from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.told import told
 from havasu_vc.serving.wanted import MOST_BYTES, Wanted
 from havasu_vc.sharing import FarDataset, far_place
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
 

@@ -20,9 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError
-from havasu_vc.store.far_files import url_below
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.object_systems import object_size, put_object
+from havasu_vc.store.object_systems import object_size, put_object, url_below
 from havasu_vc.tables.bucket import BucketTable, plain_location
 from havasu_vc.tables.locations import TableFolders
 

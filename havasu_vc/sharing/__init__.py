@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.cloning import clone as clone
     from havasu_vc.sharing.cloning import finish_clone as finish_clone
     from havasu_vc.sharing.cloning import folder_of as folder_of
+    from havasu_vc.sharing.data_files import FarDataset as FarDataset
     from havasu_vc.sharing.data_files import data_status as data_status
     from havasu_vc.sharing.data_files import drop_data as drop_data
+    from havasu_vc.sharing.data_files import far_place as far_place
+    from havasu_vc.sharing.data_files import sent as sent
     from havasu_vc.sharing.data_files import verify_data as verify_data
+    from havasu_vc.sharing.data_files import written_far as written_far
     from havasu_vc.sharing.data_places import commit_data_url as commit_data_url
     from havasu_vc.sharing.data_places import data_url as data_url
     from havasu_vc.sharing.data_places import known_data_url as known_data_url
@@ -28,20 +32,16 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import remote_data as remote_data
     from havasu_vc.sharing.data_remotes import repository_at as repository_at
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
-    from havasu_vc.sharing.far_datasets import FarDataset as FarDataset
-    from havasu_vc.sharing.far_datasets import far_place as far_place
-    from havasu_vc.sharing.far_datasets import sent as sent
-    from havasu_vc.sharing.far_datasets import written_far as written_far
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
+    from havasu_vc.sharing.fetching import Part as Part
     from havasu_vc.sharing.fetching import fetch as fetch
     from havasu_vc.sharing.fetching import fetch_data as fetch_data
+    from havasu_vc.sharing.fetching import kept_part as kept_part
+    from havasu_vc.sharing.fetching import parse_box as parse_box
     from havasu_vc.sharing.fetching import remotes as remotes
     from havasu_vc.sharing.fetching import upstream_of as upstream_of
-    from havasu_vc.sharing.fetching_on_demand import RemoteFetcher as RemoteFetcher
-    from havasu_vc.sharing.parts import Part as Part
-    from havasu_vc.sharing.parts import kept_part as kept_part
-    from havasu_vc.sharing.parts import parse_box as parse_box
     from havasu_vc.sharing.pushing import PushRequest as PushRequest
+    from havasu_vc.sharing.pushing import RemoteFetcher as RemoteFetcher
     from havasu_vc.sharing.pushing import push as push
     from havasu_vc.sharing.pushing import push_data as push_data
     from havasu_vc.sharing.pushing import refusal as refusal
@@ -50,9 +50,27 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "cloning": ["CloneRequest", "clone", "finish_clone", "folder_of"],
-        "data_files": ["data_status", "drop_data", "verify_data"],
-        "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
+        "cloning": [
+            "CloneRequest",
+            "clone",
+            "finish_clone",
+            "folder_of",
+        ],
+        "data_files": [
+            "FarDataset",
+            "data_status",
+            "drop_data",
+            "far_place",
+            "sent",
+            "verify_data",
+            "written_far",
+        ],
+        "data_places": [
+            "commit_data_url",
+            "data_url",
+            "known_data_url",
+            "stated_data_url",
+        ],
         "data_remotes": [
             "data_place",
             "default_remote",
@@ -63,11 +81,25 @@ __getattr__ = loads(
             "repository_at",
             "usable_data_place",
         ],
-        "far_datasets": ["FarDataset", "far_place", "sent", "written_far"],
-        "fetching": ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"],
-        "fetching_on_demand": ["RemoteFetcher"],
-        "parts": ["Part", "kept_part", "parse_box"],
-        "pushing": ["PushRequest", "push", "push_data", "refusal"],
-        "receiving": ["check_received"],
+        "fetching": [
+            "FetchResult",
+            "Part",
+            "fetch",
+            "fetch_data",
+            "kept_part",
+            "parse_box",
+            "remotes",
+            "upstream_of",
+        ],
+        "pushing": [
+            "PushRequest",
+            "RemoteFetcher",
+            "push",
+            "push_data",
+            "refusal",
+        ],
+        "receiving": [
+            "check_received",
+        ],
     },
 )

@@ -27,16 +27,15 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.remotes.places import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.remotes.protocol import WantedFile, total_size
-from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import take_data_url
 from havasu_vc.sharing.data_remotes import bring_data, download, local_folder, remote_data
-from havasu_vc.sharing.fetching import FetchResult
-from havasu_vc.sharing.parts import Part, files_of_part, keep_part
+from havasu_vc.sharing.fetching import FetchResult, Part, files_of_part, keep_part
 from havasu_vc.store.command import run_git
-from havasu_vc.store.durability import replace_file, reporting_storage_errors
+from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.preparation import hidden_patterns, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart

@@ -4,6 +4,11 @@ git is asked what it would do, by its own settings, before a byte of data goes. 
 then is told to do names commits by their ids, so that a branch that moves meanwhile takes
 nothing along whose data was not sent. What the remote has is what its refs reach now, not
 what they reached when they were last seen.
+
+Data files that come when something reads them, from whichever remote has them.
+
+The remote that the current branch follows is asked first, then the others. What a remote
+lacks the next one is asked for; what none has is an error that says where was looked.
 """
 
 from __future__ import annotations
@@ -17,13 +22,15 @@ from functools import partial
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptDatasetError,
+    DataFileNotFoundError,
     HavasuError,
+    NotFoundError,
     StateError,
     StorageError,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.remotes.places import hidden_secrets, without_passwords
 from havasu_vc.remotes.protocol import Claim, DataRemote, WantedFile, total_size
-from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.remotes.wanted import (
     commits_here,
     files_at,
@@ -35,19 +42,27 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import require_sound
 from havasu_vc.sharing.data_remotes import (
     default_remote,
+    download,
     is_here,
     local_folder,
     remote_address,
     remote_data,
     send_data,
 )
-from havasu_vc.sharing.fetching_on_demand import RemoteFetcher
 from havasu_vc.store.command import GitResult, is_locked
 from havasu_vc.store.locks import lock_in_message
 from havasu_vc.store.refs import read_ref
 from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
-__all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
+__all__ = [
+    "PushRequest",
+    "PushResult",
+    "RemoteFetcher",
+    "commits_there",
+    "push",
+    "push_data",
+    "refusal",
+]
 
 TAB = "\t"
 SENT = {"HAVASU_VC_DATA_SENT": "1"}
@@ -431,3 +446,41 @@ def _follow(repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_
                 continue
             repo.git.config.set(f"branch.{branch}.remote", name)
             repo.git.config.set(f"branch.{branch}.merge", update.target)
+
+
+class RemoteFetcher:
+    """Brings data files from the remotes of a repository."""
+
+    def __init__(self, repo: OpenRepo) -> None:
+        self._repo = repo
+
+    def fetch(self, files: Sequence[tuple[str, int]]) -> None:
+        """Bring files, given by name and size."""
+        repo = self._repo
+        missing = [WantedFile(name, size) for name, size in files]
+        failure: HavasuError | None = None
+        for name in self._remotes():
+            try:
+                remote = remote_data(repo, name)
+                there = missing
+                if remote.knows:
+                    lacking = set(remote.lacking(missing))
+                    there = [file for file in missing if file not in lacking]
+                download(repo, remote, there)
+            except HavasuError as error:
+                failure = failure or error
+            store = repo.storage.files
+            missing = [file for file in missing if not is_here(store, file)]
+            if not missing:
+                return
+        raise failure or DataFileNotFoundError(
+            missing[0].sha256, hints=("no remote has it; `havasu-vc remote -v` lists them",)
+        )
+
+    def _remotes(self) -> list[str]:
+        names = self._repo.git.git("remote").lines
+        try:
+            first = default_remote(self._repo)
+        except NotFoundError:
+            return names
+        return [first, *(name for name in names if name != first)]

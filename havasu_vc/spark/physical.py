@@ -24,8 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.model.arrow import FIELD_ID, arrow_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import TYPES
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
+from havasu_vc.model.types import TYPES, Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
 __all__ = ["ColumnSource", "FileColumns", "file_columns", "grouped", "spark_schema", "spark_type"]

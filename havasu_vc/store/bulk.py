@@ -28,7 +28,7 @@ import pygit2
 
 from havasu_vc.errors import CorruptDatasetError, NotFoundError
 from havasu_vc.store.command import run_git
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.loose import LooseObjects
 
 __all__ = [

@@ -35,7 +35,7 @@ from havasu_vc.errors import (
     NotFoundError,
     NotYetSupportedError,
 )
-from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
+from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from havasu_vc.errors import StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 
 __all__ = ["Grown", "find_grown", "remember_grown"]
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, LockedError, NoBranchError
 from havasu_vc.model.names import TABLES
-from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
+from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.store.objects import ObjectId, read_object
 from havasu_vc.store.preparation import is_prepared, prepare
 from havasu_vc.store.refs import check_ref_name, read_head, read_ref

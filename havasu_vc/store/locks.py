@@ -22,7 +22,7 @@ from pathlib import Path
 
 from havasu_vc.errors import LockedError
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "Holder",

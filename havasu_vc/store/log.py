@@ -5,6 +5,8 @@ With paths, only commits that changed one of them are given: the ids of the entr
 the paths are compared with the parents', and of a merge that took one side as it was
 only that side is followed, so a commit costs the reading of a few trees at most. Where a
 path begins, whoever asks may say what it was before, and is given that from there on.
+
+What git writes beside a commit in its log: HEAD first, then the other refs, last names first.
 """
 
 import re
@@ -17,10 +19,18 @@ from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.records import dataclass
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
+from havasu_vc.store.refs import BRANCHES, list_refs, list_tags, read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = ["Alike", "LogFilter", "Moved", "commits", "parse_date"]
+__all__ = [
+    "Alike",
+    "LogFilter",
+    "Moved",
+    "commits",
+    "decorations",
+    "parse_date",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +228,38 @@ class _Ends:
 
 def _raw(part: str) -> bytes:
     return part.encode("utf-8", "surrogateescape")
+
+
+_REMOTES, _STASH, _TAGS = "refs/remotes/", "refs/stash", "refs/tags/"
+
+
+def decorations(repository: GitRepository, *, full: bool = False) -> dict[ObjectId, list[str]]:
+    """Return the names at each commit as git orders and writes them; `full` ones with `refs/`."""
+    head = read_head(repository)
+    named: list[tuple[str, ObjectId, str]] = []
+    for prefix in (BRANCHES, _REMOTES, _STASH):
+        for name, commit in list_refs(repository, prefix).items():
+            short = name if name == _STASH else name.removeprefix(prefix)
+            if name != head.ref:
+                named.append((name, commit, name if full else short))
+    for tag in list_tags(repository):
+        label = f"{_TAGS}{tag.name}" if full else tag.name
+        named.append((_TAGS + tag.name, tag.commit, f"tag: {label}"))
+    found: dict[ObjectId, list[str]] = {}
+    for commit in _ends_of_history(repository):
+        found[commit] = ["grafted"]
+    if head.commit is not None:
+        branch = head.ref if full else head.branch
+        label = "HEAD" if head.branch is None else f"HEAD -> {branch}"
+        found.setdefault(head.commit, []).append(label)
+    for _, commit, label in sorted(named, reverse=True):
+        found.setdefault(commit, []).append(label)
+    return found
+
+
+def _ends_of_history(repository: GitRepository) -> list[ObjectId]:
+    """Return the commits whose parents a shallow clone was not given."""
+    try:
+        return (repository.common_directory / "shallow").read_text().split()
+    except OSError:
+        return []

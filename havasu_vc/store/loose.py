@@ -24,7 +24,7 @@ from pathlib import Path
 import pygit2
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 
 __all__ = ["LooseObjects"]
 

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.errors import StorageError
-from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
+from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 
 if TYPE_CHECKING:
     from havasu_vc.store.growing import Grown

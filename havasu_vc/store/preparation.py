@@ -20,7 +20,7 @@ from pathlib import Path
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.names import OLD_TABLE_MARKER, TABLES
 from havasu_vc.store.command import run_git
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.files import DataFileStore, LfsLinks, lfs_folder
 from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.repository import GitRepository, init_kart

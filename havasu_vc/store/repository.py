@@ -28,7 +28,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.store.command import GitConfig, GitResult, is_locked, raise_for, run_git
 from havasu_vc.store.commits import Signature, parse_signature
-from havasu_vc.store.durability import replace_file, reporting_storage_errors
+from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.locks import SETTLED_SECONDS, broken, is_inside, lock_in_message
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from havasu_vc.store.durability import replace_file, reporting_storage_errors
+from havasu_vc.store.disk import replace_file, reporting_storage_errors
 
 __all__ = [
     "MOST",

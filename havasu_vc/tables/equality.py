@@ -22,7 +22,7 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct
-from havasu_vc.tables.damage import damaged, missing, reading_table_file
+from havasu_vc.tables.locations import damaged, missing, reading_table_file
 
 __all__ = ["EqualRows", "Way", "columns_at", "equality_columns", "read_equality_deletes"]
 

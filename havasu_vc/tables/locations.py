@@ -5,6 +5,11 @@ the same file, and nothing in them is ever decoded. A table may come from a stra
 a location leads only to a regular file inside the table's own folder, or a folder that
 the caller allows besides; symbolic links are followed before that is decided.
 Other file systems are refused; tables in a bucket have places of their own (`bucket`).
+
+Errors of a table that cannot be read: one line that names the file, and a way on.
+
+The readers below say of their files what is true in a repository; what is true of a
+table's files is said here. Nothing of a damaged table is ever deleted.
 """
 
 from __future__ import annotations
@@ -12,13 +17,29 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    CorruptDatasetError,
+    CorruptionError,
+    DataFileNotFoundError,
+    InvalidArgumentError,
+    NotYetSupportedError,
+    StorageError,
+)
 from havasu_vc.store.files import ALLOWED
 
-__all__ = ["TableFolders", "local_path"]
+__all__ = [
+    "TableFolders",
+    "damaged",
+    "local_path",
+    "missing",
+    "reading_document",
+    "reading_table_file",
+]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
@@ -138,3 +159,47 @@ class TableFolders:
                 f"{os.path.dirname(local_path(location))}` allows to read them",
             ),
         )
+
+
+_HINT = (
+    "restore the file, or make the table anew; of a checkout `havasu-vc restore DATASET` does, "
+    "without the edits that it held"
+)
+
+
+def damaged(path: str | Path, reason: str) -> CorruptionError:
+    """Return the error of a file of a table that is not what it must be."""
+    return CorruptionError(f"{path}: {reason}", hints=(_HINT,))
+
+
+def missing(path: str | Path) -> CorruptionError:
+    """Return the error of a file that a table names and that is not there."""
+    return CorruptionError(f"{path} is missing, and the table needs it", hints=(_HINT,))
+
+
+@contextmanager
+def reading_document(path: Path) -> Iterator[None]:
+    """Let errors of the block tell of a document of a table."""
+    try:
+        yield
+    except CorruptDatasetError as error:
+        raise damaged(path, error.reason) from error
+    except FileNotFoundError:
+        raise missing(path) from None
+    except OSError as error:
+        if type(error).__module__.startswith("havasu_vc"):
+            raise
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def reading_table_file(path: str | Path) -> Iterator[None]:
+    """Let errors of the block tell of a data file or delete file of a table."""
+    try:
+        yield
+    except DataFileNotFoundError:
+        raise missing(path) from None
+    except CorruptDataFileError as error:
+        raise damaged(path, error.reason) from error
+    except CorruptDatasetError as error:
+        raise damaged(path, error.reason) from error

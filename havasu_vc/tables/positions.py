@@ -28,8 +28,8 @@ from havasu_vc.formats.roaring import parse_framed_deletion_vector
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
-from havasu_vc.tables.damage import damaged, reading_document, reading_table_file
+from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
+from havasu_vc.tables.locations import damaged, reading_document, reading_table_file
 
 __all__ = [
     "FILE_PATH_ID",

@@ -34,7 +34,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.model.schema import Schema
-from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
+from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
 

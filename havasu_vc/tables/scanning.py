@@ -27,9 +27,9 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.tables.damage import damaged, reading_table_file
 from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes
 from havasu_vc.tables.live import LiveFile, divides, partition_key
+from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.positions import (
     FILE_PATH_ID,
     DeletionVector,

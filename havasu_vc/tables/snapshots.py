@@ -22,8 +22,8 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     Status,
 )
-from havasu_vc.tables.damage import damaged, reading_document
 from havasu_vc.tables.live import FileDifference, LiveFile, compare_files
+from havasu_vc.tables.locations import damaged, reading_document
 from havasu_vc.tables.table import Table
 
 __all__ = [

@@ -22,8 +22,7 @@ from havasu_vc.errors import CorruptionError, SourceNotFoundError
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.records import dataclass
-from havasu_vc.tables.damage import damaged, missing, reading_document
-from havasu_vc.tables.locations import TableFolders, local_path
+from havasu_vc.tables.locations import TableFolders, damaged, local_path, missing, reading_document
 
 __all__ = ["HINT", "METADATA", "Table", "metadata_versions", "read_table", "table_exists"]
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.transfer.adding import add_datasets as add_datasets
-    from havasu_vc.transfer.converting_history import ConvertRequest as ConvertRequest
-    from havasu_vc.transfer.converting_history import convert as convert
+    from havasu_vc.transfer.converting import ConvertRequest as ConvertRequest
+    from havasu_vc.transfer.converting import convert as convert
+    from havasu_vc.transfer.copies import add_datasets as add_datasets
     from havasu_vc.transfer.copies import checkout_as as checkout_as
     from havasu_vc.transfer.copies import commit_from as commit_from
     from havasu_vc.transfer.exports import ExportRequest as ExportRequest
@@ -18,18 +18,38 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.imports import kind_of_new as kind_of_new
     from havasu_vc.transfer.imports import replacement as replacement
     from havasu_vc.transfer.rasters import Rasters as Rasters
-    from havasu_vc.transfer.table_info import parse_table_info as parse_table_info
+    from havasu_vc.transfer.understanding import parse_table_info as parse_table_info
 
 __getattr__ = loads(
     __name__,
     {
-        "adding": ["add_datasets"],
-        "converting_history": ["ConvertRequest", "convert"],
-        "copies": ["checkout_as", "commit_from"],
-        "exports": ["ExportRequest", "export", "export_changes"],
-        "import_histories": ["import_source"],
-        "imports": ["ImportRequest", "kind_of_new", "replacement"],
-        "rasters": ["Rasters"],
-        "table_info": ["parse_table_info"],
+        "converting": [
+            "ConvertRequest",
+            "convert",
+        ],
+        "copies": [
+            "add_datasets",
+            "checkout_as",
+            "commit_from",
+        ],
+        "exports": [
+            "ExportRequest",
+            "export",
+            "export_changes",
+        ],
+        "import_histories": [
+            "import_source",
+        ],
+        "imports": [
+            "ImportRequest",
+            "kind_of_new",
+            "replacement",
+        ],
+        "rasters": [
+            "Rasters",
+        ],
+        "understanding": [
+            "parse_table_info",
+        ],
     },
 )

@@ -4,15 +4,21 @@ A copy is compared by key with the commit that it is of. Rows that are missing w
 deleted, columns that differ were changed. When HEAD's dataset is no longer that of the
 copy's commit, what was edited is merged with it row by row; cells that both changed are
 for the person to decide, so then nothing is committed.
+
+Tables that an editor made in the living working copy become datasets.
+
+They are imported as from any other place; a GeoPackage from a copy, since the file is held
+meanwhile. Then the table is taken for the dataset's as it stands, and tracked from then on.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.checkouts import require_other_file
+from havasu_vc.checkouts import require_other_file, working_copy
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -23,6 +29,7 @@ from havasu_vc.errors import (
     InvalidFileError,
     NoChangesError,
     NotFoundError,
+    NoWorkingCopyError,
     RevisionNotFoundError,
     SourceNotFoundError,
     StorageError,
@@ -49,13 +56,18 @@ from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.partial import part_of
 from havasu_vc.repo.rebasing import rebase_edit
-from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.results import CommitResult, ExportResult, ImportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
 from havasu_vc.transfer.exports import ELSEWHERE
-from havasu_vc.transfer.imports import renamed, replacement
+from havasu_vc.transfer.import_histories import import_source
+from havasu_vc.transfer.imports import ImportRequest, renamed, replacement
 
-__all__ = ["checkout_as", "commit_from"]
+__all__ = [
+    "add_datasets",
+    "checkout_as",
+    "commit_from",
+]
 
 
 def checkout_as(
@@ -348,3 +360,28 @@ def _dataset_named(paths: Sequence[str], file: Path) -> str:
     raise InvalidArgumentError(
         f"it is not clear which dataset {file.name} is a copy of", hints=("name it with --dataset",)
     )
+
+
+def add_datasets(
+    repo: OpenRepo, tables: Sequence[str] = (), *, message: str | None = None
+) -> ImportResult:
+    """Commit tables of the working copy as datasets; all that are none yet, if none is named."""
+    living = working_copy(repo)
+    if living is None:
+        raise NoWorkingCopyError(
+            "there is no working copy", hints=("`havasu-vc create-workingcopy` makes it",)
+        )
+    there = living.untracked()
+    for each in tables:
+        if each not in there:
+            raise NotFoundError(
+                f"the working copy has no table {each!r} that is no dataset yet",
+                hints=(f"it has {', '.join(there)}",) if there else (),
+            )
+    chosen = tuple(tables) or there
+    if not chosen:
+        raise NoChangesError("every table of the working copy is a dataset already")
+    with tempfile.TemporaryDirectory() as folder:
+        with living.adopting(chosen, Path(folder)) as source:
+            text = message or f"Add {', '.join(chosen)}"
+            return import_source(repo, ImportRequest(source, layers=chosen, message=text))

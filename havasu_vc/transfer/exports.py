@@ -12,8 +12,7 @@ import pyarrow as pa
 from havasu_vc.checkouts import require_other_file
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
-from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
-from havasu_vc.exchange.gdal_form import GdalForm
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.looking import Table, diff
 from havasu_vc.model.arrow import source_type

@@ -58,11 +58,11 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.sharing import FarDataset, far_place, sent, written_far
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
-from havasu_vc.transfer.listed_rows import listed_changes, listed_keys, listed_tasks
-from havasu_vc.transfer.replaced import Replaced
-from havasu_vc.transfer.table_info import TableInfo, info_documents
+from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
 from havasu_vc.transfer.understanding import (
+    TableInfo,
     far_off,
+    info_documents,
     likely_renames,
     possible_keys,
     understood,

@@ -3,10 +3,15 @@
 Columns and their types, the key and where it comes from, the reference system; a key that could
 be, where there is none; rows that share a key; columns that look like renamed ones. Only columns
 that are asked about are read, and no more rows than `MOST_ROWS` of them.
+
+What whoever imports says of tables instead of their file: titles, descriptions, metadata.
+
+It comes as JSON, an object for each dataset or layer: `{"parcels": {"title": "Land parcels"}}`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +28,8 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.geo.area_of_use import outside
 from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.reproject import outside
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
@@ -35,8 +40,11 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.repo.results import TakenColumn, Understood
 
 __all__ = [
+    "TableInfo",
     "far_off",
+    "info_documents",
     "likely_renames",
+    "parse_table_info",
     "possible_keys",
     "understood",
     "version_of",
@@ -328,3 +336,42 @@ def far_off(view: Dataset) -> Iterator[str]:
             continue
         if odd is not None:
             yield f"{view.path}: column {field.name!r}: {odd}"
+
+
+TableInfo = Mapping[str, str]
+"""What is said of one table, by name: of `title`, `description` and `xmlMetadata`."""
+_ITEMS = {"title": "title", "description": "description", "xmlMetadata": "metadata.xml"}
+
+
+def parse_table_info(text: str) -> dict[str, TableInfo]:
+    """Read what is said of tables, by dataset or layer."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"--table-info is not JSON: {error}") from error
+    tables = found if isinstance(found, dict) else None
+    if tables is None or not all(isinstance(said, dict) for said in tables.values()):
+        raise InvalidArgumentError(
+            "--table-info must be an object of objects",
+            hints=("""such as '{"parcels": {"title": "Land parcels"}}'""",),
+        )
+    for table, said in tables.items():
+        for name, value in said.items():
+            if name in _ITEMS and not isinstance(value, str):
+                raise InvalidArgumentError(f"--table-info: {name} of {table!r} must be text")
+            if name not in _ITEMS:
+                raise InvalidArgumentError(
+                    f"--table-info says {name!r} of {table!r}, which is none of its items",
+                    hints=(f"items are {', '.join(_ITEMS)}",),
+                )
+    return tables
+
+
+def info_documents(said: TableInfo, kind: DatasetKind) -> dict[str, bytes]:
+    """Return the documents of a dataset that what is said of it makes."""
+    if "xmlMetadata" in said and kind.in_files:
+        raise InvalidArgumentError(
+            f"a {kind.name.capitalize()} dataset keeps no xmlMetadata",
+            hints=("--as kart makes a dataset that does",),
+        )
+    return {f"meta/{_ITEMS[name]}": value.encode() for name, value in said.items()}

@@ -19,19 +19,37 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
     from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
     from havasu_vc.upkeep.upgrading import upgrade_in_place as upgrade_in_place
-    from havasu_vc.upkeep.validating import Issue as Issue
+    from havasu_vc.upkeep.validation import Issue as Issue
     from havasu_vc.upkeep.validation import Validation as Validation
     from havasu_vc.upkeep.value_rules import Level as Level
 
 __getattr__ = loads(
     __name__,
     {
-        "maintenance": ["fsck", "gc", "optimize"],
-        "pruning": ["prune_remote"],
-        "repairing": ["RepairRequest", "last_version", "repair"],
-        "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
-        "validating": ["Issue"],
-        "validation": ["Validation"],
-        "value_rules": ["Level"],
+        "maintenance": [
+            "fsck",
+            "gc",
+            "optimize",
+        ],
+        "pruning": [
+            "prune_remote",
+        ],
+        "repairing": [
+            "RepairRequest",
+            "last_version",
+            "repair",
+        ],
+        "upgrading": [
+            "upgrade",
+            "upgrade_datasets",
+            "upgrade_in_place",
+        ],
+        "validation": [
+            "Issue",
+            "Validation",
+        ],
+        "value_rules": [
+            "Level",
+        ],
     },
 )

@@ -42,8 +42,7 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.index import sweep
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, edit_tree
-from havasu_vc.upkeep.harmless_paths import give_harmless_paths
-from havasu_vc.upkeep.sums_anew import repair_dataset
+from havasu_vc.upkeep.sums_anew import give_harmless_paths, repair_dataset
 
 __all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
 

@@ -16,8 +16,7 @@ from havasu_vc.checkouts import Workspace
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.upgrading import is_old, upgrade_blobs
 from havasu_vc.datasets.kart.edit import layout_documents
-from havasu_vc.datasets.kart.kernels import batches
-from havasu_vc.datasets.kart.trees import StoredFolder, leaves
+from havasu_vc.datasets.kart.trees import StoredFolder, batches, leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit

@@ -4,6 +4,12 @@ The key cache of a data file holds a hash of each row's key and of the row. The 
 left and those that came are paired by these, interval by interval of hashes, so nothing
 is read of files whose caches are there and memory stays bounded. What a diff shows, it
 reads.
+
+Whether the keys of rows that an engine brought are unique, before they are committed.
+
+Engines know identifier fields and do not enforce them. Key caches propose: a hash that
+two live rows have, one of them new. The keys themselves decide, and only those of rows
+that were proposed are read.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from havasu_vc.datasets.conforming import describe_key
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
@@ -23,17 +30,24 @@ from havasu_vc.datasets.havasu.keys import (
     key_cache_path,
     open_key_cache,
 )
-from havasu_vc.datasets.havasu.locate import shared_schema
-from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
+from havasu_vc.datasets.havasu.locate import find_in, shared_schema
+from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups, read_rows
 from havasu_vc.datasets.pairing import nth_equal, same_key
+from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
-__all__ = ["can_count", "count_edits", "file_key_cache"]
+__all__ = [
+    "can_count",
+    "check_keys",
+    "count_edits",
+    "file_key_cache",
+]
 
 INTERVAL_ROWS = 1 << 21
 """About as many rows are in memory at a time."""
@@ -141,3 +155,128 @@ def file_key_cache(keys: Path, entry: Entry, shared: Schema, path: str) -> KeyCa
         np.concatenate([nothing, *(each.keys for each in hashed)]),
         np.concatenate([nothing, *(each.rows for each in hashed)]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Live rows of one file that came, by the hash of their key."""
+
+    path: str
+    keys: Hashes
+    positions: Positions
+
+
+def check_keys(edits: TableEdits) -> None:
+    """Raise `KeyViolationError` when a row that came has a key that another live row has."""
+    if not edits.schema.key:
+        return
+    new = [rows for rows in _come(edits) if len(rows.keys)]
+    count = sum(len(rows.keys) for rows in new)
+    parts = max(count // INTERVAL_ROWS, 1)
+    for low, high in pairwise((0, *((part << 64) // parts for part in range(1, parts)), 1 << 64)):
+        _check(edits, [_between(rows, low, high) for rows in new])
+
+
+def _come(edits: TableEdits) -> Iterator[_Rows]:
+    for each in edits.added:
+        shared = each.schema.shared(edits.schema)
+        cache = file_key_cache(edits.base.storage.keys, each.entry, shared, str(each.path))
+        yield _live(str(each.path), cache.keys, cache.positions, each.deleted, inside=False)
+    for file, positions in edits.restored.items():
+        entry = edits.base.entries[file]
+        path = edits.base.file_path(entry)
+        shared = shared_schema(edits.frame, entry)
+        cache = file_key_cache(edits.base.storage.keys, entry, shared, path)
+        yield _live(path, cache.keys, cache.positions, positions, inside=True)
+
+
+def _live(
+    path: str,
+    keys: Hashes,
+    positions: npt.NDArray[np.uint32],
+    chosen: Positions,
+    *,
+    inside: bool,
+) -> _Rows:
+    where = positions.astype(np.int64)
+    keep = np.isin(where, chosen) if inside or len(chosen) else np.ones(len(where), bool)
+    if not inside and len(chosen):
+        keep = ~keep
+    return _Rows(path, keys[keep], where[keep])
+
+
+def _between(rows: _Rows, low: int, high: int) -> _Rows:
+    start = int(np.searchsorted(rows.keys, np.uint64(low)))
+    end = len(rows.keys)
+    if high < 1 << 64:
+        end = int(np.searchsorted(rows.keys, np.uint64(high)))
+    return _Rows(rows.path, rows.keys[start:end], rows.positions[start:end])
+
+
+def _check(edits: TableEdits, new: list[_Rows]) -> None:
+    if not any(len(rows.keys) for rows in new):
+        return
+    keys = np.concatenate([rows.keys for rows in new])
+    ordered = np.sort(keys)
+    twice = distinct(ordered[1:][ordered[1:] == ordered[:-1]])
+    groups = [
+        _Rows(rows.path, rows.keys[mine], rows.positions[mine])
+        for rows in new
+        for mine in (np.isin(rows.keys, twice),)
+    ]
+    if len(twice):
+        _compare(edits, groups)
+    for there in _staying(edits, distinct(keys)):
+        hashes = distinct(there.keys)
+        mine = [
+            _Rows(rows.path, rows.keys[chosen], rows.positions[chosen])
+            for rows in new
+            for chosen in (np.isin(rows.keys, hashes),)
+        ]
+        _compare(edits, [there, *mine])
+
+
+def _staying(edits: TableEdits, needles: Hashes) -> Iterator[_Rows]:
+    """Yield the rows of the base that stay and whose keys are among some."""
+    leaving = {entry.file for entry in edits.removed}
+    nothing = np.empty(0, np.int64)
+    for entry in edits.frame.data_entries:
+        if entry.file in leaving:
+            continue
+        found = find_in(edits.frame, entry, needles)
+        if not len(found.positions):
+            continue
+        gone = np.concatenate(
+            [
+                deleted_before(edits.base, entry),
+                edits.deleted.get(entry.file, nothing),
+                # Those are among the rows that came.
+                edits.restored.get(entry.file, nothing),
+            ]
+        )
+        live = ~np.isin(found.positions, gone)
+        if live.any():
+            path = edits.base.file_path(entry)
+            yield _Rows(path, needles[found.needles[live]], found.positions[live])
+
+
+def _compare(edits: TableEdits, groups: list[_Rows]) -> None:
+    """Raise when two of some rows that hash alike have one key."""
+    schema = edits.schema.select(edits.schema.key.names)
+    seen: set[tuple[object, ...]] = set()
+    for rows in groups:
+        if not len(rows.positions):
+            continue
+        found = read_rows(rows.path, schema, np.sort(rows.positions))
+        for row in found.to_pylist():
+            key = tuple(row.values())
+            if key in seen:
+                names = ", ".join(schema.names)
+                raise KeyViolationError(
+                    f"{edits.path}: two rows have the key {names} = {describe_key(key)}",
+                    hints=(
+                        "DELETE one of them in the table, or UPDATE it to have another key, "
+                        "then commit again",
+                    ),
+                )
+            seen.add(key)

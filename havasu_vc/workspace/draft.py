@@ -28,7 +28,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
+from havasu_vc.workspace.manifests import Numbered, last_column_id, number_layouts
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import CLUSTERED, COMMIT, FLAVOUR, TREE
 from havasu_vc.workspace.snapshots import SnapshotParts

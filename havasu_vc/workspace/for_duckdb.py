@@ -17,7 +17,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.iceberg.metadata import format_metadata_3
 from havasu_vc.formats.iceberg.values import MAIN, TableMetadata
 from havasu_vc.model.schema import Schema
-from havasu_vc.store.durability import replace_file, reporting_storage_errors
+from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.tables.table import METADATA
 
 __all__ = ["NAME", "show_to_duckdb"]

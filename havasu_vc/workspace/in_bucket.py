@@ -22,7 +22,7 @@ from pyarrow.fs import FileInfo
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.bucket import THREADS, BucketPlaces, BucketTable
 from havasu_vc.tables.publishing import logged

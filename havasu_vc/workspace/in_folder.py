@@ -13,13 +13,13 @@ from pathlib import Path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
+from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
-from havasu_vc.workspace.damage import check_linked
+from havasu_vc.workspace.condition import check_linked
 from havasu_vc.workspace.places import Holds
 from havasu_vc.workspace.removal import TEMPORARY, link_file, remove_table
 from havasu_vc.workspace.snapshots import data_path

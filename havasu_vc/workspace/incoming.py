@@ -30,9 +30,8 @@ from havasu_vc.history.owned_deletes import for_owners, take_away
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
-from havasu_vc.workspace.counting import count_edits
+from havasu_vc.workspace.counting import check_keys, count_edits
 from havasu_vc.workspace.edited_dataset import edited_dataset, foreign_documents, stage_added
-from havasu_vc.workspace.key_check import check_keys
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
 __all__ = ["edit_of", "fits_as_files", "linked_edit_of"]

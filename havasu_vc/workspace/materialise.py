@@ -10,34 +10,51 @@ names it appears; the version before is good until then. A snapshot of the same 
 that is still there is made the current one again. `havasu-vc.metadata-version` in a
 table's properties says which metadata file is ours: after a write by others it is not
 the newest one.
+
+Old snapshots leave a table, and the files that only they needed with them.
+
+The newest few stay, so that whoever reads one goes on reading; so does every snapshot
+that a branch or tag names. Files go once no metadata names them, never before: from
+snapshots that leave, whoever wrote them, and among files named as ours also what a
+checkout that died left behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import ConcurrentChangeError, StateError
+from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError
 from havasu_vc.formats.iceberg.values import (
     MAIN,
     Flavour,
     LogEntry,
     Reference,
     Snapshot,
+    Status,
     TableMetadata,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
+from havasu_vc.tables.table import METADATA, Table
 from havasu_vc.workspace.draft import TableDraft
-from havasu_vc.workspace.expiry import expired, forget_metadata, remove_unneeded
 from havasu_vc.workspace.for_duckdb import show_to_duckdb
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import BASE, checked_out_properties, is_untouched
 from havasu_vc.workspace.state import RefState, TableState
 
-__all__ = ["DEFAULT", "Checkout", "OtherRef", "materialise"]
+__all__ = [
+    "DEFAULT",
+    "Checkout",
+    "OtherRef",
+    "expired",
+    "forget_metadata",
+    "materialise",
+    "remove_unneeded",
+]
 
 DEFAULT = Flavour.ICEBERG
 """What every engine reads; what Havasu's readers need besides are properties."""
@@ -197,3 +214,83 @@ def _references(
     found[MAIN] = Reference(snapshot.snapshot_id)
     found[BASE] = Reference(snapshot.snapshot_id, "tag")
     return found
+
+
+def expired(metadata: TableMetadata, keep: int) -> TableMetadata:
+    """Return a table's metadata with no more than its newest snapshots and those with names."""
+    named = {reference.snapshot_id for reference in metadata.references.values()}
+    named.add(metadata.current_snapshot_id or 0)
+    newest = sorted(
+        metadata.snapshots.values(), key=lambda each: (each.sequence_number, each.timestamp_ms)
+    )
+    staying = named | {each.snapshot_id for each in newest[-max(keep, 1) :]}
+    if staying.issuperset(metadata.snapshots):
+        return metadata
+    return replace(
+        metadata,
+        snapshots={number: s for number, s in metadata.snapshots.items() if number in staying},
+        snapshot_log=_log(metadata.snapshot_log, staying),
+    )
+
+
+def _log(entries: Iterable[LogEntry], staying: set[int]) -> tuple[LogEntry, ...]:
+    """Return the log since the last snapshot in it that left; before, it would have a hole."""
+    found: list[LogEntry] = []
+    for entry in entries:
+        if entry.snapshot_id in staying:
+            found.append(entry)
+        else:
+            found.clear()
+    return tuple(found)
+
+
+def remove_unneeded(place: TablePlace, old: Table, new: Table) -> int:
+    """Remove what a table needed before some snapshots left it; return how many files.
+
+    Nothing is removed where a document cannot be read: then it is not known what is needed.
+    """
+    gone = [
+        snapshot
+        for number, snapshot in old.metadata.snapshots.items()
+        if number not in new.metadata.snapshots
+    ]
+    if not gone:
+        return 0
+    try:
+        needed = set(_named(new, new.metadata.snapshots.values(), set()))
+        unneeded = set(_named(old, gone, needed)) - needed
+    except (HavasuError, OSError):
+        return 0
+    unneeded.update(place.abandoned(needed))
+    place.discard(unneeded)
+    return len(unneeded)
+
+
+def _named(table: Table, snapshots: Iterable[Snapshot], passed: set[str]) -> Iterator[str]:
+    """Yield the names of all that snapshots name, without looking into some manifests."""
+    seen = set(passed)
+    for snapshot in snapshots:
+        if snapshot.manifest_list is not None:
+            yield table.places.name(snapshot.manifest_list)
+        for manifest in manifests_of(table, snapshot):
+            name = table.places.name(manifest.path)
+            if name in seen:
+                continue
+            seen.add(name)
+            yield name
+            for entry in read_manifest(table, manifest):
+                if entry.status is Status.DELETED:
+                    continue
+                yield table.places.name(entry.file.path)
+
+
+def forget_metadata(place: TablePlace, old: Table, new: Table) -> None:
+    """Remove metadata files that have left the log."""
+    logged = {entry.metadata_file for entry in new.metadata.metadata_log}
+    folder = new.places.name(f"{new.metadata.location}/{METADATA}/x").rpartition("/")[0]
+    for entry in old.metadata.metadata_log:
+        if entry.metadata_file not in logged:
+            with suppress(HavasuError, OSError):
+                name = new.places.name(entry.metadata_file)
+                if name.rpartition("/")[0] == folder:
+                    place.discard((name,))

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from havasu_vc.errors import CorruptDataFileError, HavasuError, StorageError
-from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.workspace.places import TablePlace, in_the_way
 from havasu_vc.workspace.state import FileIdentity, identify

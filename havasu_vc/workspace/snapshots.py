@@ -28,8 +28,7 @@ from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.layouts import Numbered
-from havasu_vc.workspace.manifests import ManifestPlan, Read, plan_manifests
+from havasu_vc.workspace.manifests import ManifestPlan, Numbered, Read, plan_manifests
 from havasu_vc.workspace.properties import DATASET, FLAVOUR
 from havasu_vc.workspace.state import DeleteBatch
 

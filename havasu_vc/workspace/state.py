@@ -29,7 +29,7 @@ from typing import Any
 from havasu_vc.errors import StateError, UnsupportedVersionError
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 
 __all__ = [
     "DeleteBatch",

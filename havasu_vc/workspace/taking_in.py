@@ -45,9 +45,8 @@ from havasu_vc.model.types import Field, List, Map, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.trees import edit_tree
-from havasu_vc.tables.damage import damaged
 from havasu_vc.tables.live import FileDifference, LiveFile
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.locations import TableFolders, damaged
 from havasu_vc.tables.positions import read_position_deletes
 from havasu_vc.tables.scanning import (
     DeleteIndex,

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TextIO, cast
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.conflicts import ConflictCounts, ConflictedDataset
+from havasu_vc.model.diffs import ConflictCounts, ConflictedDataset
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.terminal import printable
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.model.diffs import ConflictedDataset
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total
 from havasu_vc.writers.geojson import COLLECTION_DEPTH, side_features
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.kinds import is_of_kart
-from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
-from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
+from havasu_vc.model.types import is_whole
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
 from havasu_vc.writers.json_style import LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions

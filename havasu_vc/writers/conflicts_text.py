@@ -19,7 +19,7 @@ from typing import TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
+from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rasters import words_of_changes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from havasu_vc.model.conflicts import ConflictCounts, MergeContext, MergeSide
+from havasu_vc.model.diffs import ConflictCounts, MergeContext, MergeSide
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.conflicts import count_lines, counts_object

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from havasu_vc.model.conflicts import ConflictCounts, MergeContext
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts, ConflictCounts, MergeContext
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.conflicts import count_lines, counts_object

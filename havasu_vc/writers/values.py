@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import equal_columns
+from havasu_vc.datasets.pairing import equal_columns
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical

@@ -5,7 +5,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.comparing import comparable, equal_columns
+from havasu_vc.datasets.pairing import comparable, equal_columns
 from havasu_vc.model.types import Decimal, Field, Primitive, Type
 
 

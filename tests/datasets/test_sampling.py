@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.sampling import MOST, cuts_between, sample
+from havasu_vc.datasets.dealing import MOST, cuts_between, sample
 from havasu_vc.model.task import task_of
 from havasu_vc.testing.kernels import given_rows
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import pytest
 
 from havasu_vc.datasets.havasu import (
-    aligning,
     delete_writing,
     deletes,
     diff,
@@ -41,6 +40,6 @@ def tiny_thresholds(
             patch.setattr(diff, "SMALL_ROWS", 0)
             patch.setattr(diff, "SMALL_BYTES", 0)
             patch.setattr(pieces, "ROWS_A_TASK", 1)
-            patch.setattr(aligning, "SHARE", 1)
-            patch.setattr(aligning, "TASK_BYTES", task_bytes)
+            patch.setattr(diff, "SHARE", 1)
+            patch.setattr(diff, "TASK_BYTES", task_bytes)
         yield

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import shapely
 
-from havasu_vc.geo.measuring import total_area
+from havasu_vc.geo.sketching import total_area
 
 
 def test_shapes_are_summed_and_what_is_none_covers_nothing() -> None:

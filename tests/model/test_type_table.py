@@ -8,8 +8,7 @@ import pytest
 
 from havasu_vc.model.arrow import arrow_type, schema_from_arrow
 from havasu_vc.model.evolution import widens
-from havasu_vc.model.type_table import TYPES, Hashed, is_number, is_whole
-from havasu_vc.model.types import Primitive
+from havasu_vc.model.types import TYPES, Hashed, Primitive, is_number, is_whole
 
 T = pytest.importorskip("pyspark.sql.types")
 

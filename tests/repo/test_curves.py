@@ -11,8 +11,7 @@ import pytest
 from havasu_vc.errors import GeometryError, UnsupportedTypeError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo import sketching
-from havasu_vc.geo.measuring import total_area
-from havasu_vc.geo.sketching import simplified
+from havasu_vc.geo.sketching import simplified, total_area
 from havasu_vc.geo.wkt import geos_geometries
 from havasu_vc.upkeep.validation import Validation
 from tests.support.sound import CheckedRepo

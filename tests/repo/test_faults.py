@@ -69,7 +69,7 @@ PLACES = [
     ("havasu_vc.store.files:DataFileStore.put", 2),
     ("havasu_vc.store.files:DataFileStore.commit_all", 1),
     ("havasu_vc.repo.transaction:edit_tree", 1),
-    ("havasu_vc.store.signing:format_commit", 1),
+    ("havasu_vc.store.commits:format_commit", 1),
     ("havasu_vc.repo.transaction:move_head", 1),
     ("havasu_vc.store.index:_catch_up", 1),
     ("havasu_vc.store.index:_write_file", 1),

@@ -15,7 +15,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu import soundness
-from havasu_vc.datasets.havasu.sound_since import is_sound_since
+from havasu_vc.datasets.havasu.standing import is_sound_since
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import HavasuError

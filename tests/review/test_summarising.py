@@ -8,7 +8,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.geo.measuring import Measure
+from havasu_vc.geo.sketching import Measure
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch, ChangeKind, count_changes

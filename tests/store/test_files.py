@@ -234,7 +234,7 @@ def test_a_file_too_large_for_the_system_is_reported(tmp_path: Path) -> None:
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
         "from havasu_vc.errors import StorageError\n"
-        "from havasu_vc.store.durability import replace_file\n"
+        "from havasu_vc.store.disk import replace_file\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n"

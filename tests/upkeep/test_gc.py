@@ -17,8 +17,7 @@ from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import edit_tree
-from havasu_vc.upkeep.garbage import Garbage, collect_garbage
-from havasu_vc.upkeep.roots import collect_roots, reachable_files
+from havasu_vc.upkeep.garbage import Garbage, collect_garbage, collect_roots, reachable_files
 
 OLD = 10 * 24 * 60 * 60
 

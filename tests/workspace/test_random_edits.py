@@ -19,7 +19,7 @@ from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
 from havasu_vc.tables.table import read_table
-from havasu_vc.workspace import counting, incoming, key_check
+from havasu_vc.workspace import counting, incoming
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import rows, write
@@ -150,8 +150,7 @@ def test_what_is_committed_is_what_the_model_holds(
 ) -> None:
     monkeypatch.setattr(incoming, "SMALL_FILE", 1 if way == "files" else 1 << 40)
     monkeypatch.setattr(clustered_versions, "SMALL", 0 if way == "clustered" else 1 << 40)
-    for module in (counting, key_check):
-        monkeypatch.setattr(module, "INTERVAL_ROWS", 7)
+    monkeypatch.setattr(counting, "INTERVAL_ROWS", 7)
     taken: list[str] = []
     if way != "files":
         by_owners(monkeypatch, taken)

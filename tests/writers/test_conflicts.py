@@ -15,14 +15,14 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.json_columns import json_column
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.columns import schema_of
-from havasu_vc.model.conflicts import (
+from havasu_vc.model.diffs import (
     ConflictCounts,
     ConflictedDataset,
+    DatasetHeader,
     MergeContext,
     MergeSide,
     MetaConflict,
 )
-from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.writers import JsonStyle, WriterOptions

@@ -17,7 +17,7 @@ from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 
 if TYPE_CHECKING:
-    from havasu_vc.model.conflicts import ConflictedDataset
+    from havasu_vc.model.diffs import ConflictedDataset
 
 __all__ = ["command"]
 

@@ -14,8 +14,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, gathered, json_option
-from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
-from havasu_vc.exchange.gdal_form import GdalForm
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.records import dataclass

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
-    from havasu_vc.model.conflicts import MergeContext
+    from havasu_vc.model.diffs import MergeContext
     from havasu_vc.writers.merges import MergeReport
 
 __all__ = ["command", "configured_fast_forward", "merge_and_tell"]

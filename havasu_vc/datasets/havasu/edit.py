@@ -22,9 +22,8 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.apply import collect_changes
-from havasu_vc.datasets.havasu.delete_writing import write_delete_file
+from havasu_vc.datasets.havasu.delete_writing import GoingRows, write_delete_file
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.going import GoingRows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, Change, Touched, change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
@@ -34,7 +33,7 @@ from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.datasets.spool import Spool
+from havasu_vc.datasets.sorting import Spool
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest

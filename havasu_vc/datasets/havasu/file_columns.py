@@ -29,8 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.sound_since import Changed
-from havasu_vc.datasets.havasu.standing import Standing, epoch_text
+from havasu_vc.datasets.havasu.standing import Changed, Standing, epoch_text
 from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest

@@ -27,13 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import Mask, equal_rows
 from havasu_vc.datasets.conforming import conform, describe_key
 from havasu_vc.datasets.dealing import SortedPieces
 from havasu_vc.datasets.digest import Digests, hash_keys, hash_rows
 from havasu_vc.datasets.havasu import ledger
-from havasu_vc.datasets.havasu.delete_writing import write_delete_file
-from havasu_vc.datasets.havasu.going import GoingRows
+from havasu_vc.datasets.havasu.delete_writing import GoingRows, write_delete_file
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import Touched
 from havasu_vc.datasets.havasu.owners import (
@@ -54,9 +52,8 @@ from havasu_vc.datasets.havasu.parquet import (
 from havasu_vc.datasets.havasu.pieces import Interval, cut_intervals, groups_in
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
-from havasu_vc.datasets.pairing import partners, sort_by_key
-from havasu_vc.datasets.sorting import check_increasing, first_beyond, first_from
-from havasu_vc.datasets.spool import Spool
+from havasu_vc.datasets.pairing import Mask, equal_rows, partners, sort_by_key
+from havasu_vc.datasets.sorting import Spool, check_increasing, first_beyond, first_from
 from havasu_vc.errors import EngineError, PatchError
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model import kernels as pc
@@ -66,8 +63,8 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
-from havasu_vc.store.far_files import FarFileStore
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_systems import FarFileStore
 from havasu_vc.store.object_urls import is_url
 
 __all__ = ["Owning", "own", "parts_of", "store_at"]

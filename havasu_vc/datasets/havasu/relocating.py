@@ -40,7 +40,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.disk import replace_file
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset

@@ -22,18 +22,19 @@ from itertools import islice
 from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, documents_of
-from havasu_vc.datasets.havasu.sound_since import (
+from havasu_vc.datasets.havasu.standing import (
+    Standing,
     check_deltas,
     check_past,
     differing_deltas,
     is_sound_since,
+    read_standing,
+    standing_in,
 )
-from havasu_vc.datasets.havasu.standing import Standing, read_standing, standing_in
 from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError, UnsupportedVersionError
-from havasu_vc.formats.havasu.deltas import Delta
+from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
+from havasu_vc.formats.havasu.deltas import Delta, Epoch, counted, marks_of, open_epoch
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.formats.havasu.markers import FOLDER as EDITS
-from havasu_vc.formats.havasu.markers import Epoch, counted, marks_of, open_epoch
 from havasu_vc.formats.havasu.properties import DATASET, parse_properties
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Entry
 

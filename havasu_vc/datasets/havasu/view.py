@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from havasu_vc.datasets.base import StoredDataset
+from havasu_vc.datasets.base import StoredDataset, remembered_schema
 from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
 from havasu_vc.datasets.havasu.entries import in_key_order, is_outside
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
@@ -37,10 +37,9 @@ from havasu_vc.datasets.protocol import (
     RunTasks,
     TreeEdit,
 )
-from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDataFileError, CorruptDatasetError, HavasuError
-from havasu_vc.formats.havasu.deltas import Delta
+from havasu_vc.formats.havasu.deltas import Delta, Epoch
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
@@ -49,7 +48,6 @@ from havasu_vc.formats.havasu.layout import (
     parse_partition,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.markers import Epoch
 from havasu_vc.formats.havasu.properties import (
     DATASET,
     Digest,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from havasu_vc.datasets.kart.kernels import Files, Form, batches
-from havasu_vc.datasets.kart.trees import Blobs, leaves
+from havasu_vc.datasets.kart.trees import Blobs, Files, Form, batches, leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CorruptionError, HavasuError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.kart.kernels import Files, Form, diff_files
-from havasu_vc.datasets.kart.trees import Blobs, Objects, changed_files
+from havasu_vc.datasets.kart.trees import Blobs, Files, Form, Objects, changed_files, diff_files
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.features import column_of
 from havasu_vc.model import kernels as pc

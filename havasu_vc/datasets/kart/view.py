@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from havasu_vc.datasets.base import StoredDataset
+from havasu_vc.datasets.base import StoredDataset, remembered_schema
 from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
 from havasu_vc.datasets.kart.edit import KartEdit
-from havasu_vc.datasets.kart.kernels import Files, Form, batches, scan, scan_files
 from havasu_vc.datasets.kart.trees import (
     Blobs,
+    Files,
+    Form,
     Objects,
     StoredFolder,
+    batches,
     count_features,
     leaves,
     objects_of,
+    scan,
+    scan_files,
     subtrees,
 )
 from havasu_vc.datasets.protocol import (
@@ -40,7 +44,6 @@ from havasu_vc.datasets.protocol import (
     RunTasks,
     TreeEdit,
 )
-from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
 from havasu_vc.formats.kart.columns import (
@@ -67,8 +70,8 @@ from havasu_vc.model.names import TABLE_MARKER, unsafe_reason
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.durability import replace_file
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import edit_tree, read_entries
 

@@ -15,8 +15,7 @@ from havasu_vc.errors import CorruptDatasetError, UnsupportedError
 from havasu_vc.formats.iceberg.avro import Container, Malformed, UnknownCodec, parse_container
 from havasu_vc.formats.iceberg.single_values import from_plain
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
-from havasu_vc.model.type_table import TYPES
-from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.model.types import TYPES, Decimal, Fixed, Primitive, Type
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -41,7 +41,12 @@ from havasu_vc.formats.iceberg.schema import (
     schema_to_json,
 )
 from havasu_vc.formats.iceberg.single_values import Defaults, default_values, split_defaults
-from havasu_vc.formats.iceberg.snapshots import (
+from havasu_vc.formats.iceberg.values import (
+    MAIN,
+    Flavour,
+    Reference,
+    Snapshot,
+    TableMetadata,
     log_from_json,
     log_to_json,
     metadata_log_from_json,
@@ -53,7 +58,6 @@ from havasu_vc.formats.iceberg.snapshots import (
     snapshot_to_json,
     text_map,
 )
-from havasu_vc.formats.iceberg.values import MAIN, Flavour, Reference, Snapshot, TableMetadata
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
 

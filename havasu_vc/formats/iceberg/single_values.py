@@ -22,8 +22,8 @@ from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.scalars import from_scalar
-from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import (
+    TYPES,
     Decimal,
     Field,
     Fixed,

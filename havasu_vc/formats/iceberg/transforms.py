@@ -27,8 +27,7 @@ from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.single_values import decimal_bytes, from_plain, to_plain
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
-from havasu_vc.model.types import Decimal, Field, Fixed, Primitive, Type
+from havasu_vc.model.types import Decimal, Field, Fixed, Primitive, Type, is_whole
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.types import is_whole
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -289,7 +289,7 @@ def test_only_what_a_query_needs_is_loaded(repo: Path) -> None:
     assert done.returncode == 0
     needless = {
         "havasu_vc.history.merge",
-        "havasu_vc.querying.told_tables",
+        "havasu_vc.querying.asking",
         "pandas",
         "pyarrow.compute",
         "pyspark",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.datasets import spool
+from havasu_vc.datasets import sorting
 from havasu_vc.datasets.havasu import edit as editing
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.parquet import open_parquet
@@ -183,7 +183,7 @@ def test_a_table_may_become_empty_and_full_again(datasets: MemoryDatasets) -> No
 def test_many_new_rows_are_not_merged_in_memory(
     datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "MOST_BYTES", 10)
+    monkeypatch.setattr(sorting, "MOST_BYTES", 10)
     monkeypatch.setattr(editing, "sort_by_key", lambda *_: pytest.fail("all rows at once"))
     with tiny_thresholds(most_deltas=99, most_keys=3):
         view = datasets.new(SCHEMA, ROWS)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.kart.key_giving import SimilarRows, related_hashes
+from havasu_vc.datasets.kart.build import SimilarRows, related_hashes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive

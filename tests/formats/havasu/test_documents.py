@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.deltas import (
     Delta,
+    blob_id,
     format_delta,
     format_tombstone,
+    open_epoch,
     parse_delta,
     parse_tombstone,
 )
@@ -37,7 +39,6 @@ from havasu_vc.formats.havasu.layout import (
     parse_partition,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.markers import blob_id, open_epoch
 from havasu_vc.formats.havasu.properties import Properties, format_properties, parse_properties
 from havasu_vc.formats.havasu.schema import (
     format_columns,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.measuring import Measure, measure_of
+from havasu_vc.geo.sketching import Measure, measure_of
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader

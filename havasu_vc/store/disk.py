@@ -2,18 +2,34 @@
 
 A file is durable when its content was synced before it got its name and its folder
 after. `replace_file` does both for small files; the stores do it in larger steps.
+
+Folders that live as long as a block does.
+
+They have a name of their own below some folder, so that what a killed command left behind is
+known for what it is, and `gc` removes it by its age.
 """
+
+from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, StorageError
 
-__all__ = ["fsync_folder", "no_room", "replace_file", "reporting_storage_errors"]
+__all__ = [
+    "fsync_folder",
+    "no_room",
+    "replace_file",
+    "reporting_storage_errors",
+    "short_lived_folder",
+]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -87,3 +103,15 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def short_lived_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
+    """Yield a new folder below another, which goes with all that is in it when the block ends."""
+    folder = parent / f"{prefix}{secrets.token_hex(8)}"
+    try:
+        with reporting_storage_errors(parent):
+            folder.mkdir(parents=True)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
