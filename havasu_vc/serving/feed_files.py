@@ -189,7 +189,8 @@ def commit_rows(commits: Sequence[Commit]) -> pa.Table:
 
 def note_of(path: Path) -> str:
     """Return the note that was written into a data file."""
-    return (pq.read_metadata(path).metadata or {}).get(_NOTE, b"").decode()
+    note: bytes = (pq.read_metadata(path).metadata or {}).get(_NOTE, b"")
+    return note.decode()
 
 
 def described(path: Path) -> DataFile:
