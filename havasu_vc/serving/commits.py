@@ -12,8 +12,9 @@ answered, so a request that comes again is answered as before, also by another s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +32,9 @@ from havasu_vc.serving.names import name_of
 from havasu_vc.serving.sent import check_layout, created_dataset, replacing, sent_table, texts
 from havasu_vc.serving.told import Writing, message_of, told
 from havasu_vc.serving.updates import TableChange, applied, new_document, require
-from havasu_vc.store.commits import read_commit
+from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.locks import exclusive_lock
+from havasu_vc.store.log import commits
 from havasu_vc.store.refs import BRANCHES, list_branches, read_ref
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.locations import TableFolders
@@ -39,7 +42,11 @@ from havasu_vc.tables.locations import TableFolders
 __all__ = ["Served", "Shelf", "Writer"]
 
 _MOST_LOOKED_AT = 1000
-"""So many commits are looked at for the one that a request made before."""
+"""So many commits are looked at for the one that a request made before, by its name."""
+_TURNS = 64
+"""So many locks all requests share: one waits for another now and then."""
+_PATIENCE = 60.0
+_REASON = "the same request is being answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Writer:
         paths = [path for path, _ in changes]
         if len(set(paths)) < len(paths):
             raise Refused(400, "BadRequestException", "a table is changed twice in one request")
-        with self._transaction() as transaction:
+        with self._alone(changes), self._transaction() as transaction:
             if self._made_before(transaction, changes):
                 return None
             edits = [self._edit(transaction, path, change) for path, change in changes]
@@ -100,7 +107,7 @@ class Writer:
 
     def drop(self, path: str) -> str | None:
         """Commit that a dataset goes."""
-        with self._transaction() as transaction:
+        with self._alone(), self._transaction() as transaction:
             if self._made_before(transaction):
                 return None
             self._folder(transaction, path)
@@ -111,7 +118,7 @@ class Writer:
 
     def rename(self, path: str, new: str) -> str | None:
         """Commit that a dataset has another path."""
-        with self._transaction() as transaction:
+        with self._alone(), self._transaction() as transaction:
             if self._made_before(transaction):
                 return None
             folder = self._folder(transaction, path)
@@ -153,20 +160,53 @@ class Writer:
             for path, change in changes
             for snapshot in change.snapshots
         }
-        request, at = self._writing.request, transaction.head.commit
-        if not wanted and request is None:
+        request, tip = self._writing.request, transaction.head.commit
+        if tip is None or (not wanted and request is None):
             return False
-        for _ in range(_MOST_LOOKED_AT):
-            if at is None or not self._repo.git.objects.has(at):
-                return False
-            commit = read_commit(self._repo.git.objects, at)
+        for commit in self._since(tip, changes):
             found = told(commit.message)
             if not wanted.isdisjoint(found.snapshots.items()):
                 return True
             if request is not None and found.request == request:
                 return True
-            at = commit.parents[0] if commit.parents else None
         return False
+
+    def _since(self, tip: str, changes: Sequence[tuple[str, TableChange]]) -> Iterator[Commit]:
+        """Yield the commits that a request may have made: all since what it was made upon.
+
+        One that says its own name may be made anew upon something newer, and one that says
+        not what it was made upon has only that name: for these the last commits are looked at.
+        """
+        bases = [
+            self._shelf.find(tip, path, change.base)
+            for path, change in changes
+            if change.base is not None
+        ]
+        known = [each for each in bases if each is not None]
+        if known and len(known) == len(bases):
+            yield from commits(self._repo.git, tip, hide=known)
+            if self._writing.request is None:
+                return
+        at: str | None = tip
+        for _ in range(_MOST_LOOKED_AT):
+            if at is None or not self._repo.git.objects.has(at):
+                return
+            commit = read_commit(self._repo.git.objects, at)
+            yield commit
+            at = commit.parents[0] if commit.parents else None
+
+    @contextmanager
+    def _alone(self, changes: Sequence[tuple[str, TableChange]] = ()) -> Iterator[None]:
+        """Have a request that comes again wait until the first is done with, at any server."""
+        names = {str(each["snapshot-id"]) for _, change in changes for each in change.snapshots}
+        names |= set() if self._writing.request is None else {self._writing.request}
+        turns = {int(sha256(name.encode()).hexdigest()[:8], 16) % _TURNS for name in names}
+        folder = self._repo.git.data_folder / "catalog" / "requests"
+        with ExitStack() as held:
+            for turn in sorted(turns):
+                lock = exclusive_lock(folder / f"{turn}.lock", patience=_PATIENCE, reason=_REASON)
+                held.enter_context(lock)
+            yield
 
     def _hold_policy(self, transaction: Transaction, moves: Mapping[str, str | None]) -> None:
         check_moves(self._repo, moves, self._repo.resolve(str(transaction.head.commit)))
