@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
-from havasu_vc.review.page.packing import Ints, Packer, text_parts
+from havasu_vc.review.page.packing import Ints, Packer, sound_texts, text_parts
+from havasu_vc.review.page.points import OnMap, Told, pack_points
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, spelled
@@ -61,23 +62,23 @@ class _Side:
     def __init__(self) -> None:
         self.rows: list[Ints] = []
         self.states: list[npt.NDArray[np.uint8]] = []
-        self.lengths: list[Ints] = []
-        self.text: list[bytes] = []
+        self.texts: list[pa.Array] = []
 
     def add(self, rows: Ints, texts: pa.Array, states: npt.NDArray[np.uint8]) -> int:
-        content, lengths = text_parts(pc.fill_null(texts, ""))
+        sound = sound_texts(pc.fill_null(texts, ""))
         self.rows.append(rows)
         self.states.append(states)
-        self.lengths.append(lengths)
-        self.text.append(content)
-        return len(content) + 9 * len(rows)
+        self.texts.append(sound)
+        return int(pc.sum(pc.binary_length(sound)).as_py()) + 9 * len(rows)
 
-    def pack(self, packer: Packer) -> dict[str, Any]:
+    def told(self) -> Told:
+        texts = pa.chunked_array(self.texts, pa.large_string()).combine_chunks()
+        return Told(_joined(self.rows), texts)
+
+    def pack(self, packer: Packer, told: Told) -> dict[str, Any]:
         return {
-            "rows": packer.differences(_joined(self.rows)),
+            "rows": packer.differences(told.rows),
             "states": packer.raw(b"".join(part.tobytes() for part in self.states)),
-            "lengths": packer.numbers(_joined(self.lengths)),
-            "text": packer.text(self.text),
         }
 
 
@@ -112,10 +113,27 @@ class ColumnCells:
                 size += side.add(first + rows, column.take(pa.array(rows)), states[rows])
         return size
 
-    def pack(self, packer: Packer) -> dict[str, Any]:
-        """Lay out both sides and say where they are."""
-        old, new = (side.pack(packer) for side in self._sides)
+    def pack(
+        self, packer: Packer, *, geometry: bool = False, on_map: OnMap | None = None
+    ) -> dict[str, Any]:
+        """Lay out both sides and say where they are; `on_map` tells where the map has its points.
+
+        Texts of a `geometry` column may be points.
+        """
+        told = [side.told() for side in self._sides]
+        texts = (pack_points(packer, told, on_map) if geometry else None) or [
+            _text(packer, side.texts) for side in told
+        ]
+        old, new = (
+            {**side.pack(packer, each), **text}
+            for side, each, text in zip(self._sides, told, texts, strict=True)
+        )
         return {"old": old, "new": new}
+
+
+def _text(packer: Packer, texts: pa.Array) -> dict[str, Any]:
+    content, lengths = text_parts(texts)
+    return {"lengths": packer.numbers(lengths), "text": packer.text([content])}
 
 
 def _joined(parts: list[Ints]) -> Ints:

@@ -267,6 +267,10 @@ class DatasetRows:
         ids = dict.fromkeys(field.id for field in (*new, *old))
         return [number for number in ids if number in self._cells]
 
+    def _mapped(self) -> set[int]:
+        """Return the column that the map shows, before and after."""
+        return {field.id for field in self._places.fields if field is not None}
+
     def _column(self, number: int, packer: Packer) -> dict[str, Any]:
         old, new = (side_of(self._diff, new=new).schema.by_id.get(number) for new in (False, True))
         field = new or old
@@ -276,7 +280,11 @@ class DatasetRows:
             "before": None if old is None or old.name == field.name else old.name,
             "type": type_words(field),
             "kind": _kind(field),
-            **self._cells[number].pack(packer),
+            **self._cells[number].pack(
+                packer,
+                geometry=field.geometry is not None,
+                on_map=self._places.on_map if number in self._mapped() else None,
+            ),
         }
 
 

@@ -30,6 +30,7 @@ SCRIPTS = (
     "text",
     "elements",
     "projection",
+    "texts",
     "changes",
     "basemap",
     "drawing",

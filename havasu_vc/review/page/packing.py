@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Packer", "Part", "text_parts"]
+__all__ = ["Packer", "Part", "Wide", "sound_texts", "text_parts"]
 
 Part: TypeAlias = tuple[int, int]
 """Where something begins and how much of it there is: numbers, or bytes of text."""
+Wide: TypeAlias = tuple[Part, Part | None]
+"""Where the halves of wide numbers are; no higher ones where all of these are 0."""
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -59,6 +61,12 @@ class Packer:
         steps = np.diff(words, prepend=np.uint32(0)).view(np.int32)
         return self.numbers(((steps << 1) ^ (steps >> 31)).view(np.uint32))
 
+    def wide(self, values: npt.NDArray[np.int64]) -> Wide:
+        """Add signed numbers of 64 bits, the lower halves of all of them first."""
+        words = ((values << 1) ^ (values >> 63)).view(np.uint64)
+        high = (words >> np.uint64(32)).astype(np.uint32)
+        return self.numbers(words.astype(np.uint32)), self.numbers(high) if high.any() else None
+
     def finish(self) -> str:
         """Return everything, deflated, in base64."""
         self._packed.append(self._deflate.flush())
@@ -84,12 +92,27 @@ def text_parts(texts: pa.Array) -> tuple[bytes, Ints]:
     if content.isascii():
         return content, np.diff(offsets)
     if not _is_utf8(texts, content):
-        sound = [value.decode("utf-8", "replace") for value in texts.to_pylist()]
-        return text_parts(pa.array(sound, pa.large_string()))
+        return text_parts(_replaced(texts))
     # A byte that begins a character counts one unit, one that begins a long one two.
     units = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(units)])
     return content, np.diff(ends[offsets - offsets[0]])
+
+
+def sound_texts(texts: pa.Array) -> pa.Array:
+    """Return texts, none of them null, whose bytes are UTF-8; others are replaced."""
+    texts = texts.cast(pa.large_binary())
+    try:
+        found = texts.cast(pa.large_string())
+        found.validate(full=True)
+    except pa.ArrowInvalid:
+        return _replaced(texts)
+    return found
+
+
+def _replaced(texts: pa.Array) -> pa.Array:
+    sound = [value.decode("utf-8", "replace") for value in texts.to_pylist()]
+    return pa.array(sound, pa.large_string())
 
 
 def _is_utf8(texts: pa.Array, content: bytes) -> bool:

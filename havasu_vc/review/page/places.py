@@ -7,6 +7,7 @@ kept on a grid of two centimetres, or of a billionth of the extent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from havasu_vc.looking import reprojection
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import sound_wkb
 from havasu_vc.review.page.packing import Ints, Packer
 from havasu_vc.writers.protocol import Reproject
@@ -39,6 +41,23 @@ MOST_FOOTPRINTS = 2000
 MAP_CRS = "OGC:CRS84"
 
 _Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Shapes one after another, on the grid of the page."""
+
+    rows: Ints
+    sides: npt.NDArray[np.uint8]
+    paths: Ints
+    """How many paths each shape has."""
+    kinds: npt.NDArray[np.uint8]
+    sizes: Ints
+    """How many vertices each path has."""
+    places: Sequence[_Floats]
+    """Numbers on the grid of all vertices, across and up."""
+    origin: Sequence[float]
+    step: Sequence[float]
 
 
 class RowShapes:
@@ -175,33 +194,56 @@ class RowShapes:
 
     def pack(self, packer: Packer) -> dict[str, Any]:
         """Lay out the shapes and say where they are."""
+        laid = self._laid()
+        return {
+            "kind": self.kind,
+            "crs": self.crs,
+            "simplified": self.simplified,
+            "rows": packer.differences(laid.rows),
+            "sides": packer.raw(laid.sides.astype(np.uint8).tobytes()),
+            "paths": packer.numbers(laid.paths),
+            "kinds": packer.raw(laid.kinds.astype(np.uint8).tobytes()),
+            "counts": packer.numbers(laid.sizes),
+            "places": [packer.differences(values) for values in laid.places],
+            "origin": laid.origin,
+            "step": laid.step,
+        }
+
+    def on_map(self, rows: Ints, new: bool) -> _Floats:
+        """Return where the first vertex of rows is on the map; 0, 0 for those without a shape."""
+        laid = self._laid()
+        first_path = np.cumsum(laid.paths) - laid.paths
+        first_vertex = np.cumsum(laid.sizes) - laid.sizes
+        there = (laid.sides & (NEW if new else OLD)) > 0
+        owners = laid.rows[there]
+        vertex = np.full(max(rows.max(initial=0), owners.max(initial=0)) + 1, -1, np.int64)
+        vertex[owners] = first_vertex[first_path[there]]
+        at = vertex[rows]
+        found = np.zeros((len(rows), 2))
+        for axis, (values, origin, step) in enumerate(
+            zip(laid.places, laid.origin, laid.step, strict=True)
+        ):
+            found[at >= 0, axis] = origin + values[at[at >= 0]] * step
+        return found
+
+    def _laid(self) -> _Laid:
         rows, sides, counts = (
             np.concatenate([shape[part] for shape in self._shapes] or [np.zeros(0, np.int64)])
             for part in range(3)
         )
         kinds, sizes, x, y = (
-            np.concatenate([getattr(paths, name) for paths in self._paths] or [np.zeros(0)])
+            np.concatenate(
+                [getattr(paths, name) for paths in self._paths] or [np.zeros(0, np.int64)]
+            )
             for name in ("kinds", "counts", "x", "y")
         )
-        origins, steps, places = [], [], []
-        for values in (x, y):
-            origin, step = self._grid(values)
-            places.append(packer.differences(np.rint((values - origin) / step)))
-            origins.append(origin)
-            steps.append(step)
-        return {
-            "kind": self.kind,
-            "crs": self.crs,
-            "simplified": self.simplified,
-            "rows": packer.differences(rows),
-            "sides": packer.raw(sides.astype(np.uint8).tobytes()),
-            "paths": packer.numbers(counts),
-            "kinds": packer.raw(kinds.astype(np.uint8).tobytes()),
-            "counts": packer.numbers(sizes),
-            "places": places,
-            "origin": origins,
-            "step": steps,
-        }
+        grids = [self._grid(values) for values in (x, y)]
+        places = [
+            np.rint((values - origin) / step)
+            for values, (origin, step) in zip((x, y), grids, strict=True)
+        ]
+        origins, steps = zip(*grids, strict=True)
+        return _Laid(rows, sides, counts, kinds, sizes, places, origins, steps)
 
     def _grid(self, values: _Floats) -> tuple[float, float]:
         if self.kind == "globe":

@@ -3,7 +3,9 @@
 import base64
 import io
 import json
+import math
 import re
+import struct
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -88,19 +90,92 @@ class ReadPage:
             for start, end in zip(starts, ends.tolist(), strict=False)
         ]
 
-    def side(self, side: dict[str, Any]) -> dict[int, str | None]:
-        texts = self.texts(side["lengths"], side["text"])
+    def wide(self, part: list[list[int] | None]) -> list[int]:
+        low, high = part
+        assert low is not None
+        words = self.numbers(low).astype(object)
+        if high is not None:
+            words += self.numbers(high).astype(object) << 32
+        return [word >> 1 if word % 2 == 0 else ~(word >> 1) for word in words.tolist()]
+
+    def side(self, side: dict[str, Any], texts: list[str]) -> dict[int, str | None]:
         states = self.raw(side["states"])
         rows = self.differences(side["rows"])
         found = zip(rows, states, texts, strict=True)
         return {row: None if state == 1 else text for row, state, text in found}
+
+    def sides(
+        self, column: dict[str, Any], places: dict[str, Any]
+    ) -> tuple[dict[int, str | None], dict[int, str | None]]:
+        """Return the texts of a column by row, before and after."""
+        sides = [column["old"], column["new"]]
+        texts = self.points(sides, places) if "points" in sides[0] else None
+        if texts is None:
+            texts = [self.texts(side["lengths"], side["text"]) for side in sides]
+        old, new = (self.side(*each) for each in zip(sides, texts, strict=True))
+        return old, new
+
+    def points(self, sides: list[dict[str, Any]], places: dict[str, Any]) -> list[list[str]]:
+        found, away = [], [{}, {}]
+        for new, side in enumerate(sides):
+            told = side["points"]
+            rows, digits = self.differences(side["rows"]), told["digits"]
+            on_map = self.vertices(places, 1 + new)
+            texts = []
+            for row, *steps in zip(rows, self.wide(told["x"]), self.wide(told["y"]), strict=True):
+                if told["moved"]:
+                    was = away[0].get(row, (0, 0))
+                    steps = [step + old for step, old in zip(steps, was, strict=True)]
+                away[new][row] = steps
+                near = on_map.get(row, (0.0, 0.0)) if told["map"] else (0.0, 0.0)
+                if digits is None:
+                    values = [
+                        _float((_bits(value) + step) % 2**64)
+                        for value, step in zip(near, steps, strict=True)
+                    ]
+                else:
+                    counts = [
+                        math.floor(value * 10.0**digits + 0.5) + step
+                        for value, step in zip(near, steps, strict=True)
+                    ]
+                    values = [int(count) / 10**digits for count in counts]
+                words = [repr(value).removesuffix(".0") for value in values]
+                texts.append(f"POINT ({words[0]} {words[1]})")
+            others = told["others"]
+            rest = self.texts(others["lengths"], others["text"])
+            for index, text in zip(self.differences(others["at"]), rest, strict=True):
+                texts[index] = text
+            found.append(texts)
+        return found
+
+    def vertices(self, places: dict[str, Any], side: int) -> dict[int, tuple[float, float]]:
+        """Return where the map has the first vertex of each row, before (1) or after (2)."""
+        x, y = (
+            [origin + step * value for value in self.differences(part)]
+            for part, origin, step in zip(
+                places["places"], places["origin"], places["step"], strict=True
+            )
+        )
+        sizes, found, path, vertex = self.numbers(places["counts"]).tolist(), {}, 0, 0
+        shapes = zip(
+            self.differences(places["rows"]),
+            self.raw(places["sides"]),
+            self.numbers(places["paths"]).tolist(),
+            strict=True,
+        )
+        for row, sides, paths in shapes:
+            if sides & side:
+                found[row] = (x[vertex], y[vertex])
+            vertex += sum(sizes[path : path + paths])
+            path += paths
+        return found
 
     def rows(self, number: int = 0) -> list[dict[str, Any]]:
         """Return kind, key and cells of the rows of a dataset."""
         dataset = self.manifest["datasets"][number]
         keys = self.texts(dataset["keys"]["lengths"], dataset["keys"]["text"])
         columns = [
-            (column["name"], self.side(column["old"]), self.side(column["new"]))
+            (column["name"], *self.sides(column, dataset["places"]))
             for column in dataset["columns"]
         ]
         kinds = self.raw(dataset["kinds"])
@@ -113,6 +188,15 @@ class ReadPage:
             }
             for row in range(dataset["count"])
         ]
+
+
+def _bits(value: float) -> int:
+    return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def _float(bits: int) -> float:
+    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    return value
 
 
 POINTS = Schema(

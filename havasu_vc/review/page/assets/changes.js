@@ -1,7 +1,8 @@
 // All changed rows, numbered through the datasets, and which of them the reader wants to see.
 // Everything is in typed arrays; a row is a number until it is shown.
 
-import { beside, placesOf } from "./projection.js";
+import { beside, laidOut, placesOf } from "./projection.js";
+import { Points, Texts } from "./texts.js";
 
 export const INSERT = 0;
 export const UPDATE = 1;
@@ -122,8 +123,8 @@ class Dataset {
     this.kinds = parts.raw(each.kinds);
     this.flags = parts.numbers(each.flags);
     this.distances = parts.floats(each.distances);
-    this.keys = parts.texts(each.keys.lengths, each.keys.text);
-    this.columns = each.columns.map((column) => new Column(column, parts));
+    this.keys = new Texts(parts, each.keys);
+    this.columns = each.columns.map((column) => new Column(column, parts, this));
     this.place = each.places.kind;
     this.crs = each.places.crs;
     this.simplified = each.places.simplified;
@@ -132,9 +133,15 @@ class Dataset {
     this.manifest = each;
   }
 
-  // Shapes of the rows; taken apart when the map first needs them.
+  // Shapes of the rows on the grid of the page, and for the map; made when first needed.
+  get laid() {
+    const found = laidOut(this.manifest.places, this.parts, this.count);
+    Object.defineProperty(this, "laid", { value: found });
+    return found;
+  }
+
   get shapes() {
-    const found = placesOf(this.manifest.places, this.parts, this.count);
+    const found = placesOf(this.manifest.places, this.laid);
     Object.defineProperty(this, "shapes", { value: found });
     return found;
   }
@@ -142,7 +149,7 @@ class Dataset {
   // Unchanged rows beside the changes, with their shapes in the same turn of the world.
   get around() {
     const { around } = this.manifest;
-    const found = around && { ...around, shapes: placesOf(around.places, this.parts, around.count) };
+    const found = around && { ...around, shapes: placesOf(around.places, laidOut(around.places, this.parts, around.count)) };
     if (found) beside(found.shapes, this.shapes);
     Object.defineProperty(this, "around", { value: found });
     return found;
@@ -205,13 +212,13 @@ class Dataset {
 }
 
 class Column {
-  constructor(each, parts) {
+  constructor(each, parts, dataset) {
     this.name = each.name;
     this.before = each.before;
     this.type = each.type;
     this.kind = each.kind;
-    this.old = new Side(each.old, parts);
-    this.now = new Side(each.new, parts);
+    this.old = new Side(each.old, parts, (row) => dataset.laid.vertex(dataset.laid.old[row]));
+    this.now = new Side(each.new, parts, (row) => dataset.laid.vertex(dataset.laid.now[row]), this.old);
   }
 
   cell(row, kind) {
@@ -224,9 +231,15 @@ class Column {
 
 // Values of some rows of a column.
 class Side {
-  constructor(each, parts) {
+  constructor(each, parts, onMap, old) {
     this.states = parts.raw(each.states);
-    this.texts = parts.texts(each.lengths, each.text);
+    this.texts = each.points
+      ? new Points(parts, each.points, {
+          count: this.states.length,
+          onMap: (index) => onMap(this.rows[index]),
+          before: old && { texts: old.texts, indexOf: (index) => old.indexOf(this.rows[index]) },
+        })
+      : new Texts(parts, each);
     Object.defineProperty(this, "rows", {
       configurable: true,
       get: () => {
@@ -237,8 +250,8 @@ class Side {
     });
   }
 
-  // Return {text, cut}; text is null for null; undefined where the row has nothing here.
-  at(row) {
+  // Return where a row stands among those that have something here, or -1.
+  indexOf(row) {
     const rows = this.rows;
     let least = 0;
     let most = rows.length - 1;
@@ -246,11 +259,16 @@ class Side {
       const middle = (least + most) >> 1;
       if (rows[middle] < row) least = middle + 1;
       else if (rows[middle] > row) most = middle - 1;
-      else {
-        const state = this.states[middle];
-        return { text: state === NULL ? null : this.texts.at(middle), cut: state === CUT, whole: state === WHOLE };
-      }
+      else return middle;
     }
-    return undefined;
+    return -1;
+  }
+
+  // Return {text, cut}; text is null for null; undefined where the row has nothing here.
+  at(row) {
+    const index = this.indexOf(row);
+    if (index < 0) return undefined;
+    const state = this.states[index];
+    return { text: state === NULL ? null : this.texts.at(index), cut: state === CUT, whole: state === WHOLE };
   }
 }

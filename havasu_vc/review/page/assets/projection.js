@@ -18,15 +18,36 @@ export function unprojected(x, y) {
 export const OLD = 1;
 export const NEW = 2;
 
-// The shapes of a dataset: paths of vertices in flat arrays, ready to draw.
-export function placesOf(each, parts, count) {
+// The shapes of a dataset on the grid of the page: paths of vertices in flat arrays.
+export function laidOut(each, parts, count) {
   const rows = parts.differences(each.rows);
   const sides = parts.raw(each.sides);
   const pathsOf = parts.numbers(each.paths);
-  const kinds = parts.raw(each.kinds);
   const sizes = parts.numbers(each.counts);
-  const x = Float64Array.from(parts.differences(each.places[0]));
-  const y = Float64Array.from(parts.differences(each.places[1]));
+  const [across, up] = each.places.map((part) => parts.differences(part));
+  const old = new Int32Array(count).fill(-1);
+  const now = new Int32Array(count).fill(-1);
+  const firstPath = new Uint32Array(rows.length + 1);
+  for (let i = 0; i < rows.length; i++) {
+    if (sides[i] & OLD) old[rows[i]] = i;
+    if (sides[i] & NEW) now[rows[i]] = i;
+    firstPath[i + 1] = firstPath[i] + pathsOf[i];
+  }
+  const firstVertex = new Uint32Array(sizes.length + 1);
+  for (let i = 0; i < sizes.length; i++) firstVertex[i + 1] = firstVertex[i] + sizes[i];
+  const [originX, originY] = each.origin;
+  const [stepX, stepY] = each.step;
+  // The coordinates of the first vertex of a shape, 0 without one.
+  const vertex = (shape) => {
+    const at = shape < 0 ? -1 : firstVertex[firstPath[shape]];
+    return at < 0 ? [0, 0] : [originX + across[at] * stepX, originY + up[at] * stepY];
+  };
+  return { rows, old, now, kinds: parts.raw(each.kinds), firstPath, firstVertex, across, up, vertex };
+}
+
+// The same, ready to draw.
+export function placesOf(each, { rows, old, now, kinds, firstPath, firstVertex, across, up }) {
+  const [x, y] = [Float64Array.from(across), Float64Array.from(up)];
   const [originX, originY] = each.origin;
   const [stepX, stepY] = each.step;
   let grid = null;
@@ -42,16 +63,6 @@ export function placesOf(each, parts, count) {
       y[i] = -(y[i] * stepY) / size;
     }
   }
-  const old = new Int32Array(count).fill(-1);
-  const now = new Int32Array(count).fill(-1);
-  const firstPath = new Uint32Array(rows.length + 1);
-  for (let i = 0; i < rows.length; i++) {
-    if (sides[i] & OLD) old[rows[i]] = i;
-    if (sides[i] & NEW) now[rows[i]] = i;
-    firstPath[i + 1] = firstPath[i] + pathsOf[i];
-  }
-  const firstVertex = new Uint32Array(sizes.length + 1);
-  for (let i = 0; i < sizes.length; i++) firstVertex[i + 1] = firstVertex[i] + sizes[i];
   const shapes = { rows, old, now, kinds, firstPath, firstVertex, x, y, grid, count: rows.length };
   if (each.kind === "globe") unwind(shapes);
   shapes.boxes = boxesOf(shapes);

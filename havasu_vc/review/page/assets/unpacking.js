@@ -48,43 +48,13 @@ export class Parts {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.raw(part));
   }
 
-  texts(lengths, text) {
-    return new Texts(this, lengths, text);
-  }
-}
-
-// Many texts in one string.
-class Texts {
-  constructor(parts, lengths, text) {
-    this.load = () => {
-      const sizes = parts.numbers(lengths);
-      this.ends = new Uint32Array(sizes.length);
-      let end = 0;
-      for (let i = 0; i < sizes.length; i++) this.ends[i] = end += sizes[i];
-      this.whole = parts.string(text);
-      this.load = () => {};
+  // Signed numbers of 64 bits, as a function from an index to one of them.
+  wide([low, high]) {
+    const [lower, upper] = [this.numbers(low), high && this.numbers(high)];
+    return (index) => {
+      if (!upper) return BigInt((lower[index] >>> 1) ^ -(lower[index] & 1));
+      const word = (BigInt(upper[index]) << 32n) | BigInt(lower[index]);
+      return (word >> 1n) ^ -(word & 1n);
     };
-  }
-
-  at(index) {
-    this.load();
-    return this.whole.slice(index ? this.ends[index - 1] : 0, this.ends[index]);
-  }
-
-  // Call `found` with the index of each text that holds a match.
-  search(pattern, found) {
-    this.load();
-    pattern.lastIndex = 0;
-    let index = 0;
-    for (let match; (match = pattern.exec(this.whole)); ) {
-      while (this.ends[index] <= match.index) index++;
-      if (match.index + match[0].length <= this.ends[index]) {
-        found(index);
-        pattern.lastIndex = this.ends[index++];
-      } else {
-        pattern.lastIndex = match.index + 1;
-      }
-      if (index >= this.ends.length) break;
-    }
   }
 }

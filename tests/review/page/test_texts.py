@@ -1,0 +1,197 @@
+"""Texts that a page tells by fewer bytes are what they were: read back, and in a browser."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import shapely
+
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.review.page.document import script
+from tests.review.page.conftest import Opened
+from tests.review.page.pages import ReadPage, places, written
+
+ROWS = 300
+_Floats = npt.NDArray[np.float64]
+_Moves = list[tuple[bytes | None, bytes | None]]
+
+
+def degrees() -> tuple[_Floats, np.random.Generator]:
+    chance = np.random.default_rng(5)
+    middle, spread = (174.8, -41.2), (0.3, 0.2)
+    return chance.normal(middle, spread, (ROWS, 2)), chance
+
+
+def moved(old: _Floats, new: _Floats, crs: str | None = "OGC:CRS84") -> tuple[_Moves, str | None]:
+    """Return rows of which some came and some went."""
+    sides = [shapely.to_wkb(shapely.points(each)).tolist() for each in (old, new)]
+    found: _Moves = [
+        (None if row % 10 == 3 else was, None if row % 10 == 7 else now)
+        for row, (was, now) in enumerate(zip(*sides, strict=True))
+    ]
+    return found, crs
+
+
+def far() -> tuple[_Moves, str | None]:
+    xy, chance = degrees()
+    return moved(xy, xy + chance.normal(0, 0.01, xy.shape))
+
+
+def by_less_than_the_map_tells() -> tuple[_Moves, str | None]:
+    xy, chance = degrees()
+    steps = chance.choice([1e-14, -3e-14, 1e-9, 1e-12, 5e-8], xy.shape)
+    return moved(xy, xy + steps)
+
+
+def by_one_float() -> tuple[_Moves, str | None]:
+    xy, _ = degrees()
+    return moved(xy, np.nextafter(xy, np.inf))
+
+
+def of_few_decimals(digits: int) -> tuple[_Moves, str | None]:
+    xy, chance = degrees()
+    xy[:40] = xy[:40].round(2)
+    return moved(xy.round(digits), (xy + chance.normal(0, 1e-4, xy.shape)).round(digits))
+
+
+def metres(digits: int | None) -> tuple[_Moves, str | None]:
+    chance = np.random.default_rng(6)
+    xy = chance.uniform((1.1e6, 5.1e6), (1.9e6, 5.9e6), (ROWS, 2))
+    if digits is not None:
+        xy = xy.round(digits)
+    return moved(xy, xy + 0.25, "EPSG:2193")
+
+
+def of_no_system() -> tuple[_Moves, str | None]:
+    xy, chance = degrees()
+    return moved(xy * 1000, (xy + chance.normal(0, 0.01, xy.shape)) * 1000, None)
+
+
+def with_one_far_away() -> tuple[_Moves, str | None]:
+    xy, chance = degrees()
+    found, crs = moved(xy.round(3), (xy + chance.normal(0, 0.1, xy.shape)).round(3), None)
+    found[0] = (shapely.to_wkb(shapely.Point(1e30, 7)), found[0][1])
+    return found, crs
+
+
+def around_zero() -> tuple[_Moves, str | None]:
+    chance = np.random.default_rng(7)
+    xy = chance.normal(0, 1e-3, (ROWS, 2))
+    return moved(xy, -xy)
+
+
+def with_odd_ones() -> tuple[_Moves, str | None]:
+    found, crs = far()
+    wkt = ("POINT EMPTY", "POINT Z (1 2 3)", "LINESTRING (1 2, 3 4)", "MULTIPOINT (1 2)")
+    xy = ((-0.0, 0.0), (1e-5, 3.0), (1e16, 2e22), (500.5, 95.25), (np.nan, 1.0), (180.0, 90.0))
+    odd = [*map(shapely.from_wkt, wkt), *(shapely.Point(each) for each in xy)]
+    for row, shape in enumerate(odd):
+        found[20 * row] = (shapely.to_wkb(shape, flavor="iso"), found[20 * row][1])
+    found[5], found[15], found[25] = (None, found[5][1]), (b"?", b"!"), (found[25][0], b"")
+    return found * 3, crs
+
+
+def lines() -> tuple[_Moves, str | None]:
+    found, crs = far()
+    line = shapely.to_wkb(shapely.LineString([(1, 2), (3, 4)]))
+    return [(line, new) for _, new in found], crs
+
+
+CASES: dict[str, Callable[[], tuple[_Moves, str | None]]] = {
+    "far": far,
+    "by less than the map tells": by_less_than_the_map_tells,
+    "by one float": by_one_float,
+    "of 7 decimals": lambda: of_few_decimals(7),
+    "of 9 decimals": lambda: of_few_decimals(9),
+    "of 12 decimals": lambda: of_few_decimals(12),
+    "metres": lambda: metres(None),
+    "millimetres": lambda: metres(3),
+    "whole metres": lambda: metres(0),
+    "of no system": of_no_system,
+    "with one far away": with_one_far_away,
+    "around zero": around_zero,
+    "with odd ones": with_odd_ones,
+    "lines that became points": lines,
+}
+
+
+def shown(wkb: bytes | None) -> str | None:
+    """Return the text of a geometry by other code than that of the page."""
+    if wkb is None:
+        return None
+    try:
+        shape = shapely.from_wkb(wkb)
+    except shapely.errors.ShapelyError:
+        return "unreadable geometry"
+    name = shape.geom_type.upper()
+    if shape.is_empty:
+        return f"{name} EMPTY"
+    if name != "POINT":
+        return f"{name} of {shapely.get_num_coordinates(shape):,} vertices"
+    x, y = (repr(value).removesuffix(".0") for value in shapely.get_coordinates(shape)[0].tolist())
+    return f"POINT ({x} {y})" + (f", height {shape.z:.7g}" if shape.has_z else "")
+
+
+def rows_of(moves: _Moves) -> list[tuple[str | None, str | None]]:
+    return [(shown(old), shown(new)) for old, new in moves]
+
+
+def diff_of(case: str) -> tuple[DatasetDiff, _Moves]:
+    moves, crs = CASES[case]()
+    return places(*moves, crs=crs), moves
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_texts_of_points_are_what_they_were(case: str) -> None:
+    diff, moves = diff_of(case)
+    rows = ReadPage.of(written([diff])).rows()
+
+    assert [(row["old"].get("geom"), row["new"].get("geom")) for row in rows] == rows_of(moves)
+
+
+READ = f"""(async () => {{
+  {script().partition("const in_basemap")[0]}
+  const block = (id) => document.getElementById(id).textContent;
+  const parts = await in_unpacking.unpack(block("data"));
+  const [dataset] = new in_changes.Changes(JSON.parse(block("manifest")), parts).datasets;
+  return (act) => act(dataset);
+}})()"""
+
+
+def read(opened: Opened, diff: DatasetDiff, act: str) -> Any:
+    """Return what a function of the first dataset says, in a browser."""
+    return opened([diff]).run(f"{READ}.then((of) => of({act}))")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_browser_spells_points_as_they_were(opened: Opened, case: str) -> None:
+    diff, moves = diff_of(case)
+    found = read(
+        opened,
+        diff,
+        """(dataset) => Array.from({ length: dataset.count }, (_, row) => {
+          const cell = dataset.cells(row).find((each) => each.column.name === "geom");
+          return [cell?.old?.text ?? null, cell?.now?.text ?? null];
+        })""",
+    )
+
+    assert [tuple(each) for each in found] == rows_of(moves)
+
+
+@pytest.mark.parametrize("case", ["far", "with odd ones", "millimetres"])
+@pytest.mark.parametrize("text", ["point", "(174.7", "5 -41", "0", "50.", "empty", "point (0 0)"])
+def test_a_search_finds_points_by_their_texts(opened: Opened, case: str, text: str) -> None:
+    diff, moves = diff_of(case)
+    found = read(
+        opened,
+        diff,
+        f"(dataset) => [...dataset.holding({text!r})].flatMap((one, i) => one ? [i] : [])",
+    )
+    keys = [f"row {row}" for row in range(len(moves))]
+    cells = [[key, *filter(None, each)] for key, each in zip(keys, rows_of(moves), strict=True)]
+
+    assert found == [
+        row for row, texts in enumerate(cells) if any(text in each.lower() for each in texts)
+    ]
