@@ -55,10 +55,16 @@ class Packer:
         start, _ = self.raw(np.ascontiguousarray(words.reshape(-1, 4).T).tobytes())
         return start, len(values)
 
-    def differences(self, values: npt.NDArray[Any]) -> Part:
-        """Add numbers of at most 32 bits, signed or not, each as its distance from the last."""
+    def differences(self, values: npt.NDArray[Any], of: Ints | None = None) -> Part:
+        """Add numbers of at most 32 bits, signed or not, each as its distance from another.
+
+        That is the one of index `of`, always an earlier one; from 0 where it is negative. Left
+        out, it is the last one.
+        """
         words = values.astype(np.int64).astype(np.uint32)
-        steps = np.diff(words, prepend=np.uint32(0)).view(np.int32)
+        if of is None:
+            of = np.arange(len(words)) - 1
+        steps = (words - np.where(of < 0, np.uint32(0), words[of])).view(np.int32)
         return self.numbers(((steps << 1) ^ (steps >> 31)).view(np.uint32))
 
     def wide(self, values: npt.NDArray[np.int64]) -> Wide:

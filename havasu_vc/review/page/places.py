@@ -59,6 +59,34 @@ class _Laid:
     origin: Sequence[float]
     step: Sequence[float]
 
+    def before(self) -> Ints:
+        """Return the vertex that each is told from: its old one where a shape has as many.
+
+        Of others it is the last one.
+        """
+        first_path, first_vertex = (np.cumsum(each) - each for each in (self.paths, self.sizes))
+        found = np.arange(int(self.sizes.sum())) - 1
+        new, old = np.flatnonzero(self.sides == NEW), np.flatnonzero(self.sides == OLD)
+        shape = np.full(int(self.rows.max(initial=-1)) + 1, -1, np.int64)
+        shape[self.rows[old]] = old
+        old = shape[self.rows[new]]
+        alike = (old >= 0) & (self.paths[old] == self.paths[new])
+        new, old = new[alike], old[alike]
+        counts = self.paths[new]
+        paths, olds = (_ranges(first_path[each], counts) for each in (new, old))
+        owner = np.repeat(np.arange(len(new)), counts)
+        other = np.bincount(owner[self.sizes[paths] != self.sizes[olds]], minlength=len(new))
+        paths, olds = (each[(other == 0)[owner]] for each in (paths, olds))
+        sizes = self.sizes[paths]
+        found[_ranges(first_vertex[paths], sizes)] = _ranges(first_vertex[olds], sizes)
+        return found
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """Return the numbers from each start on, as many as are to be counted."""
+    ends = np.cumsum(counts)
+    return np.asarray(np.repeat(starts - ends + counts, counts) + np.arange(int(counts.sum())))
+
 
 class RowShapes:
     """The shapes of one dataset's rows, by its first geometry column."""
@@ -195,6 +223,7 @@ class RowShapes:
     def pack(self, packer: Packer) -> dict[str, Any]:
         """Lay out the shapes and say where they are."""
         laid = self._laid()
+        before = laid.before()
         return {
             "kind": self.kind,
             "crs": self.crs,
@@ -204,7 +233,7 @@ class RowShapes:
             "paths": packer.numbers(laid.paths),
             "kinds": packer.raw(laid.kinds.astype(np.uint8).tobytes()),
             "counts": packer.numbers(laid.sizes),
-            "places": [packer.differences(values) for values in laid.places],
+            "places": [packer.differences(values, before) for values in laid.places],
             "origin": laid.origin,
             "step": laid.step,
         }

@@ -76,10 +76,13 @@ class ReadPage:
         planes = np.frombuffer(self.data, np.uint8, 4 * count, start).reshape(4, count)
         return np.ascontiguousarray(planes.T).view("<u4")[:, 0]
 
-    def differences(self, part: list[int]) -> list[int]:
+    def signed(self, part: list[int]) -> list[int]:
         steps = self.numbers(part)
-        signed = (steps >> 1).astype(np.int64) ^ -(steps & 1).astype(np.int64)
-        return [int(value) for value in np.cumsum(signed).astype(np.int32)]
+        found: list[int] = ((steps >> 1).astype(np.int64) ^ -(steps & 1).astype(np.int64)).tolist()
+        return found
+
+    def differences(self, part: list[int]) -> list[int]:
+        return [int(value) for value in np.cumsum(self.signed(part)).astype(np.int32)]
 
     def texts(self, lengths: list[int], text: list[int]) -> list[str]:
         units = self.raw(text).decode().encode("utf-16-le")
@@ -116,18 +119,19 @@ class ReadPage:
         return old, new
 
     def points(self, sides: list[dict[str, Any]], places: dict[str, Any]) -> list[list[str]]:
-        found, away = [], [{}, {}]
+        found, shapes = [], self.shapes(places)
+        away: list[dict[int, list[int]]] = [{}, {}]
         for new, side in enumerate(sides):
             told = side["points"]
             rows, digits = self.differences(side["rows"]), told["digits"]
-            on_map = self.vertices(places, 1 + new)
             texts = []
             for row, *steps in zip(rows, self.wide(told["x"]), self.wide(told["y"]), strict=True):
                 if told["moved"]:
-                    was = away[0].get(row, (0, 0))
+                    was = away[0].get(row, [0, 0])
                     steps = [step + old for step, old in zip(steps, was, strict=True)]
                 away[new][row] = steps
-                near = on_map.get(row, (0.0, 0.0)) if told["map"] else (0.0, 0.0)
+                shape = shapes.get((row, 1 + new)) if told["map"] else None
+                near = (0.0, 0.0) if shape is None else shape[0][0]
                 if digits is None:
                     values = [
                         _float((_bits(value) + step) % 2**64)
@@ -148,27 +152,39 @@ class ReadPage:
             found.append(texts)
         return found
 
-    def vertices(self, places: dict[str, Any], side: int) -> dict[int, tuple[float, float]]:
-        """Return where the map has the first vertex of each row, before (1) or after (2)."""
-        x, y = (
-            [origin + step * value for value in self.differences(part)]
-            for part, origin, step in zip(
-                places["places"], places["origin"], places["step"], strict=True
-            )
-        )
-        sizes, found, path, vertex = self.numbers(places["counts"]).tolist(), {}, 0, 0
-        shapes = zip(
+    def shapes(
+        self, places: dict[str, Any]
+    ) -> dict[tuple[int, int], list[list[tuple[float, float]]]]:
+        """Return the paths of each row as the map has them, before (1) and after (2)."""
+        found: dict[tuple[int, int], list[list[tuple[int, int]]]] = {}
+        steps = iter(zip(*map(self.signed, places["places"]), strict=True))
+        sizes = iter(self.numbers(places["counts"]).tolist())
+        last = (0, 0)
+        for row, sides, paths in zip(
             self.differences(places["rows"]),
             self.raw(places["sides"]),
             self.numbers(places["paths"]).tolist(),
             strict=True,
-        )
-        for row, sides, paths in shapes:
-            if sides & side:
-                found[row] = (x[vertex], y[vertex])
-            vertex += sum(sizes[path : path + paths])
-            path += paths
-        return found
+        ):
+            counts = [next(sizes) for _ in range(paths)]
+            was = found.get((row, 1)) if sides == 2 else None
+            if was is not None and [len(path) for path in was] != counts:
+                was = None
+            shape: list[list[tuple[int, int]]] = []
+            for path, count in enumerate(counts):
+                shape.append([])
+                for vertex in range(count):
+                    near = last if was is None else was[path][vertex]
+                    across, up = next(steps)
+                    last = _int32(near[0] + across), _int32(near[1] + up)
+                    shape[-1].append(last)
+            found |= {(row, side): shape for side in (1, 2) if sides & side}
+        assert next(steps, None) is None
+        (west, south), (wide, high) = places["origin"], places["step"]
+        return {
+            key: [[(west + x * wide, south + y * high) for x, y in path] for path in shape]
+            for key, shape in found.items()
+        }
 
     def rows(self, number: int = 0) -> list[dict[str, Any]]:
         """Return kind, key and cells of the rows of a dataset."""
@@ -192,6 +208,10 @@ class ReadPage:
 
 def _bits(value: float) -> int:
     return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def _int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def _float(bits: int) -> float:

@@ -195,3 +195,57 @@ def test_a_search_finds_points_by_their_texts(opened: Opened, case: str, text: s
     assert found == [
         row for row, texts in enumerate(cells) if any(text in each.lower() for each in texts)
     ]
+
+
+def resurveyed() -> _Moves:
+    """Return shapes of several paths, of which some vertices moved, came or went."""
+    chance = np.random.default_rng(8)
+    ring = np.array([(0, 0), (4, 0), (4, 4), (0, 4), (0, 0)]) / 1000
+    hole = (ring / 2 + 0.0005)[::-1]
+    found: list[tuple[Any, Any]] = []
+    for row in range(60):
+        at = chance.uniform((170, -45), (178, -35))
+        moved, more = ring.copy(), np.insert(ring, 2, (0.005, 0.002), axis=0)
+        moved[2] += 0.0005
+        old = shapely.Polygon(at + ring, [at + hole] if row % 2 else [])
+        new = (
+            shapely.Polygon(at + moved, [at + hole] if row % 2 else []),
+            shapely.Polygon(at + more, [at + hole] if row % 2 else []),
+            shapely.Polygon(at + moved, [] if row % 2 else [at + hole]),
+            shapely.MultiPolygon([shapely.Polygon(at + moved), shapely.Polygon(at + 1 + ring)]),
+            shapely.Point(at),
+            shapely.LineString(at + moved),
+            shapely.Polygon(),
+        )[row % 7]
+        found.append((old, new) if row % 11 else (new, None) if row % 2 else (None, old))
+    return [tuple(None if each is None else shapely.to_wkb(each) for each in row) for row in found]
+
+
+def vertices(wkb: bytes | None) -> list[list[float]]:
+    return [] if wkb is None else shapely.get_coordinates(shapely.from_wkb(wkb)).tolist()
+
+
+def test_shapes_told_from_old_ones_are_where_they_were(opened: Opened) -> None:
+    moves = resurveyed()
+    page = ReadPage.of(written([places(*moves)]))
+    told = page.shapes(page.manifest["datasets"][0]["places"])
+    shown = read(
+        opened,
+        places(*moves),
+        """({ laid, manifest, count }) => Array.from({ length: count }, (_, row) =>
+          [laid.old[row], laid.now[row]].map((shape) => {
+            const { firstPath, firstVertex, across, up } = laid;
+            const first = (at) => (shape < 0 ? 0 : firstVertex[firstPath[at]]);
+            const [from, to] = [first(shape), first(shape + 1)];
+            const { origin, step } = manifest.places;
+            return Array.from({ length: to - from }, (_, at) =>
+              [across, up].map((axis, part) => origin[part] + axis[from + at] * step[part]));
+          }))""",
+    )
+
+    for row, (move, both) in enumerate(zip(moves, shown, strict=True)):
+        for side, (wkb, there) in enumerate(zip(move, both, strict=True)):
+            expected = pytest.approx(np.array(vertices(wkb)).ravel(), abs=1.01e-7)
+            assert np.array(there).ravel() == expected
+            read_back = [place for path in told.get((row, 1 + side), []) for place in path]
+            assert np.array(read_back).ravel() == expected

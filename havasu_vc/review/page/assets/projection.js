@@ -24,7 +24,6 @@ export function laidOut(each, parts, count) {
   const sides = parts.raw(each.sides);
   const pathsOf = parts.numbers(each.paths);
   const sizes = parts.numbers(each.counts);
-  const [across, up] = each.places.map((part) => parts.differences(part));
   const old = new Int32Array(count).fill(-1);
   const now = new Int32Array(count).fill(-1);
   const firstPath = new Uint32Array(rows.length + 1);
@@ -35,6 +34,8 @@ export function laidOut(each, parts, count) {
   }
   const firstVertex = new Uint32Array(sizes.length + 1);
   for (let i = 0; i < sizes.length; i++) firstVertex[i + 1] = firstVertex[i] + sizes[i];
+  const before = earlier({ rows, sides, pathsOf, sizes, old, firstPath, firstVertex });
+  const [across, up] = each.places.map((part) => parts.differences(part, before));
   const [originX, originY] = each.origin;
   const [stepX, stepY] = each.step;
   // The coordinates of the first vertex of a shape, 0 without one.
@@ -43,6 +44,24 @@ export function laidOut(each, parts, count) {
     return at < 0 ? [0, 0] : [originX + across[at] * stepX, originY + up[at] * stepY];
   };
   return { rows, old, now, kinds: parts.raw(each.kinds), firstPath, firstVertex, across, up, vertex };
+}
+
+// Return the vertex that each is told from: its old one where a shape has as many as before,
+// otherwise the last one.
+function earlier({ rows, sides, pathsOf, sizes, old, firstPath, firstVertex }) {
+  const found = new Int32Array(firstVertex[sizes.length]);
+  for (let i = 0; i < found.length; i++) found[i] = i - 1;
+  for (let i = 0; i < rows.length; i++) {
+    const was = sides[i] === NEW ? old[rows[i]] : -1;
+    if (was < 0 || pathsOf[was] !== pathsOf[i]) continue;
+    const [from, to] = [firstPath[was], firstPath[i]];
+    let path = 0;
+    while (path < pathsOf[i] && sizes[from + path] === sizes[to + path]) path++;
+    if (path < pathsOf[i]) continue;
+    const [start, first, end] = [firstVertex[from], firstVertex[to], firstVertex[firstPath[i + 1]]];
+    for (let at = first; at < end; at++) found[at] = start + at - first;
+  }
+  return found;
 }
 
 // The same, ready to draw.

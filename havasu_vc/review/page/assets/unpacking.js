@@ -33,13 +33,13 @@ export class Parts {
     return new Float32Array(this.numbers(part).buffer);
   }
 
-  differences(part) {
+  // Numbers told as distances: each from the last one, or from an earlier one that `of` names.
+  differences(part, of) {
     const steps = this.numbers(part);
     const found = new Int32Array(steps.length);
-    let last = 0;
     for (let i = 0; i < steps.length; i++) {
-      last = (last + ((steps[i] >>> 1) ^ -(steps[i] & 1))) | 0;
-      found[i] = last;
+      const from = of ? of[i] : i - 1;
+      found[i] = ((from < 0 ? 0 : found[from]) + ((steps[i] >>> 1) ^ -(steps[i] & 1))) | 0;
     }
     return found;
   }
