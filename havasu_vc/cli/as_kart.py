@@ -18,7 +18,14 @@ import click
 
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["error_text", "in_karts_words", "is_called_kart", "results_on_stdout", "stand_in"]
+__all__ = [
+    "error_code",
+    "error_text",
+    "in_karts_words",
+    "is_called_kart",
+    "results_on_stdout",
+    "stand_in",
+]
 
 _STANDS_IN = "havasu_vc.stands-in-for-kart"
 _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
@@ -35,9 +42,20 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "Can't resolve as a fast-forward merge and --ff-only specified",
         ),
         (r"(.+) has edits that are not committed", r"\1 has uncommitted changes"),
+        (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
+        (
+            r"the patch changes nothing: it has no (`.*`)",
+            r"Failed to parse JSON patch file: patch contains no \1 object",
+        ),
+        (r"the patch does not say who made it.*", "Patch contains no author or head information"),
     )
 )
 """Whole texts of errors, where one kind of error has several."""
+_CODES: tuple[tuple[re.Pattern[str], int], ...] = (
+    (re.compile("Failed to parse JSON patch file"), 1),
+    (re.compile("Patch contains no author or head information"), 2),
+)
+"""Exit codes of texts of Kart's where another program would have that of the kind of error."""
 
 
 def is_called_kart() -> bool:
@@ -58,6 +76,14 @@ def error_text(kind: ErrorKind, message: str) -> str:
         if (found := ours.fullmatch(message)) is not None:
             return found.expand(karts)
     return _WORDS.get(kind, message)
+
+
+def error_code(kind: ErrorKind, message: str) -> int | None:
+    """Return an error's exit code in Kart, where that is not the one of its kind."""
+    if not is_called_kart():
+        return None
+    text = error_text(kind, message)
+    return next((code for known, code in _CODES if known.match(text)), None)
 
 
 def stand_in() -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import click
 
-from havasu_vc.cli.as_kart import error_text, in_karts_words, is_called_kart
+from havasu_vc.cli.as_kart import error_code, error_text, in_karts_words, is_called_kart
 from havasu_vc.errors import ErrorKind, HavasuError
 
 __all__ = ["EXIT_CODES", "exit_code", "json_line", "report", "visible"]
@@ -81,7 +81,8 @@ def exit_code(error: BaseException) -> int:
     """Return the exit code for an exception."""
     match error:
         case HavasuError():
-            return EXIT_CODES[error.kind]
+            code = error_code(error.kind, error.message)
+            return EXIT_CODES[error.kind] if code is None else code
         case click.ClickException():
             return error.exit_code
         case KeyboardInterrupt():

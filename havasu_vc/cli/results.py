@@ -11,7 +11,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.model.diffs import ChangeCounts, count_meta
 from havasu_vc.writers.commits import ABBREVIATED, format_date, format_offset, format_time
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
-from havasu_vc.writers.status import summary_lines
+from havasu_vc.writers.status import summary_lines, summary_object
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Committed, RowCounts, SomeCounts
@@ -84,7 +84,7 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
         "committer": None if info is None else info.committer_email,
         "branch": result.branch,
         "message": None if info is None else info.message,
-        "changes": changes_object(result.changes),
+        "changes": cast("dict[str, RowCounts]", summary_object(_summary(repo, result))),
         "commitTime": None if info is None else format_time(info.commit_time),
         "commitTimeOffset": None if info is None else format_offset(info.commit_offset),
     }

@@ -256,10 +256,14 @@ def _whole(
     there = pc.is_valid(found)
     if batch.upsert:
         has_old = there
+        missing = [name for name in schema.names if name not in batch.given_new]
+        if missing and view.in_files is None and not pc.all(there).as_py():
+            raise PatchError(
+                f"{path}: Cannot insert new feature {_first_key(keys, pc.invert(there))} "
+                f"with missing fields: {', '.join(sorted(missing))}"
+            )
     elif not pc.all(pc.or_(there, pc.invert(has_old))).as_py():
-        where = int(np.flatnonzero(pc.and_not(has_old, there).to_numpy(zero_copy_only=False))[0])
-        key = ",".join(str(column[where].as_py()) for column in keys.columns)
-        raise PatchError(f"{path} has no row {key}")
+        raise PatchError(f"{path} has no row {_first_key(keys, pc.and_not(has_old, there))}")
     was = pc.take(current, found)
     old = _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema)
     new = _filled(new, batch.given_new, was, schema, view.schema)
@@ -274,6 +278,12 @@ def _whole(
         pc.filter(has_old, keep),
         pc.filter(has_new, keep),
     )
+
+
+def _first_key(keys: pa.RecordBatch, chosen: pa.BooleanArray) -> str:
+    """Return the first key that is chosen, for a person."""
+    where = int(np.flatnonzero(chosen.to_numpy(zero_copy_only=False))[0])
+    return ",".join(str(column[where].as_py()) for column in keys.columns)
 
 
 def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:

@@ -37,6 +37,7 @@ from havasu_vc.exchange.living_tables import (
     index_triggers,
     insert_rows,
     pack_index,
+    tables_of_people,
     track_triggers,
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
@@ -160,13 +161,9 @@ class LivingFile:
         return int(row[0])
 
     def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
-        """Return the layers that none of some tables is."""
+        """Return the tables of people's that none of some is."""
         own = {each.lower() for each in known}
-        rows = self._database.execute(
-            "SELECT table_name FROM gpkg_contents WHERE data_type IN ('features', 'attributes') "
-            "ORDER BY table_name"
-        )
-        return tuple(name for (name,) in rows if name.lower() not in own)
+        return tuple(each for each in tables_of_people(self._database) if each.lower() not in own)
 
     # What was edited
 

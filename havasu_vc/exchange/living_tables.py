@@ -57,6 +57,7 @@ __all__ = [
     "index_triggers",
     "insert_rows",
     "pack_index",
+    "tables_of_people",
     "track_triggers",
 ]
 
@@ -147,6 +148,16 @@ def create_file(database: sqlite3.Connection, names: Names) -> None:
         f"CREATE TABLE {names.track} (table_name TEXT NOT NULL, pk TEXT NULL, "
         "PRIMARY KEY (table_name, pk))"
     )
+
+
+def tables_of_people(database: sqlite3.Connection) -> list[str]:
+    """Return the layers, and the tables that somebody made without saying so to the standard."""
+    rows = database.execute(
+        "SELECT table_name FROM gpkg_contents WHERE data_type IN ('features', 'attributes') UNION "
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'ogr_empty_table' AND "
+        "NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*') ORDER BY 1"
+    )
+    return [name for (name,) in rows]
 
 
 def create_layer(database: sqlite3.Connection, layer: Layer) -> None:

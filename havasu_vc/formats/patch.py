@@ -136,15 +136,15 @@ class Patch:
 def parse_patch(source: bytes | BinaryIO, limit: int = MOST_PATCH_BYTES) -> Patch:
     """Read a patch of at most `limit` bytes."""
     document = _parse_json(_within(source, limit))
+    diff = _first(document, _DIFF_KEYS)
+    if diff is None:
+        raise PatchError("the patch changes nothing: it has no `kart.diff/v1+hexwkb`")
     header = _first(document, _HEADER_KEYS)
     if header is None:
         raise PatchError(
             "the patch does not say who made it: it has no `kart.patch/v1`",
             hints=("`havasu-vc create-patch` writes patches; the output of `diff` is none",),
         )
-    diff = _first(document, _DIFF_KEYS)
-    if diff is None:
-        raise PatchError("the patch changes nothing: it has no `kart.diff/v1+hexwkb`")
     unknown = sorted(set(document).difference(_HEADER_KEYS, _DIFF_KEYS))
     if unknown:
         raise PatchError(f"the patch has an unknown key {_short(unknown[0])}")

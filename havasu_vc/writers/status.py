@@ -17,7 +17,14 @@ from havasu_vc.writers.merges import NEXT_STEPS, context_line, context_object
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.terminal import printable, styled
 
-__all__ = ["RepositoryStatus", "Upstream", "format_status", "status_object", "summary_lines"]
+__all__ = [
+    "RepositoryStatus",
+    "Upstream",
+    "format_status",
+    "status_object",
+    "summary_lines",
+    "summary_object",
+]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
@@ -66,7 +73,7 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
     if status.changes is not None:
         working_copy = {
             "parts": dict(status.parts),
-            "changes": _changes_object(status.changes),
+            "changes": summary_object(status.changes),
             "nonCheckoutDatasets": [],
         }
         if status.untracked is not None:
@@ -90,7 +97,8 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
     return {"kart.status/v2": value}
 
 
-def _changes_object(changes: ChangeSummary) -> dict[str, Any]:
+def summary_object(changes: ChangeSummary) -> dict[str, Any]:
+    """Return numbers of meta items and rows by dataset, in Kart's form."""
     return {
         path: {name: _counts_object(counts) for name, counts in _parts(summary)}
         for path, summary in changes.datasets.items()

@@ -7,9 +7,12 @@ from typing import TextIO
 import click
 
 from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.import_ import import_object, tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, message_options
+from havasu_vc.cli.results import tell_commit
+from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
 
@@ -37,5 +40,11 @@ def command(
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     result = repo.add_datasets(tables, message=message)
+    if is_called_kart():
+        # As Kart tells it, which scripts read: the commit, with what is new.
+        meta = dict.fromkeys(result.datasets, ("schema.json",))
+        commit = CommitResult(result.commit, result.branch, result.datasets, result.notes, meta)
+        tell_commit(invocation, repo, commit)
+        return
     invocation.result("havasu.import/v1", import_object(result))
     tell_import(invocation, repo, result)

@@ -8,10 +8,11 @@ from typing import BinaryIO
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_size
-from havasu_vc.cli.as_kart import results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.results import tell_commit
+from havasu_vc.errors import NoWorkingCopyError
 
 __all__ = ["command"]
 
@@ -60,6 +61,9 @@ def command(
         raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     limit = None if max_size is None else parse_size(max_size)
     repo = invocation.open_repo()
+    living = repo.workspace.living if is_called_kart() else None
+    if is_called_kart() and no_commit and living is None:
+        raise NoWorkingCopyError("--no-commit requires a working copy")
     with repo.amending() if amend else nullcontext():
         result = repo.apply_patch(
             patch,
@@ -71,6 +75,9 @@ def command(
         )
     if results_on_stdout() and result.commit is not None:
         invocation.say(f"Commit {result.commit}")
+    if living is not None and ref is None:
+        invocation.say(f"Updating {living.name} ...")
+    if results_on_stdout() and result.commit is not None:
         invocation.notes(result.notes)
         return
     tell_commit(invocation, repo, result, dry_run=no_commit)

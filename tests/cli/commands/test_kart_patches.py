@@ -1,0 +1,103 @@
+"""Patches and new tables in Kart's place: exit codes, texts and JSON that scripts for Kart read."""
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, invoke, succeed
+
+HEADER = {"message": "By hand", "authorName": "Ann", "authorEmail": "ann@example.com"}
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of Kart's with the dataset `points`, and this program called `kart`."""
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    source, repo = tmp_path / "points.csv", tmp_path / "repo"
+    source.write_text(FIRST)
+    succeed(invoke(["init", repo]))
+    options = ("--primary-key", "id", "--crs", "EPSG:4326", "--no-checkout")
+    succeed(invoke(["-C", repo, "import", source, *options]))
+    return repo
+
+
+def patch_of(*features: dict[str, object]) -> str:
+    """Return a patch that changes rows of `points`."""
+    diff = {"points": {"feature": list(features)}}
+    return json.dumps({"kart.patch/v1": HEADER, "kart.diff/v1+hexwkb": diff})
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("[1, 2", 1, "Failed to parse JSON patch file: Expecting"),
+        (
+            json.dumps({"kart.patch/v1": HEADER}),
+            1,
+            "Failed to parse JSON patch file: patch contains no `kart.diff/v1+hexwkb` object",
+        ),
+        (
+            json.dumps({"kart.diff/v1+hexwkb": {}}),
+            2,
+            "Patch contains no author or head information",
+        ),
+    ],
+)
+def test_what_is_no_patch_ends_as_in_kart(repo: Path, text: str, code: int, told: str) -> None:
+    result = invoke(["-C", repo, "apply", "-"], stdin=text)
+    assert result.exit_code == code
+    assert told in result.stderr
+
+
+def test_a_new_row_in_part_is_refused_in_a_dataset_of_karts(repo: Path) -> None:
+    part = patch_of({"+": {"id": 77, "name": "seven"}})
+    result = invoke(["-C", repo, "apply", "-"], stdin=part)
+    assert result.exit_code == 22
+    assert "Cannot insert new feature 77 with missing fields: geom, height" in result.stderr
+    known = patch_of({"+": {"id": 1, "name": "eins"}})
+    succeed(invoke(["-C", repo, "apply", "-"], stdin=known))
+    assert "eins" in succeed(invoke(["-C", repo, "show"])).stdout
+
+
+def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
+    change = patch_of({"+": {"id": 1, "name": "uno"}})
+    result = invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change)
+    assert result.exit_code == 45 and "--no-commit requires a working copy" in result.stderr
+
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    result = succeed(invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change))
+    assert result.stdout.splitlines()[0] == "Updating edits.gpkg ..."
+    succeed(invoke(["-C", repo, "restore"]))
+    lines = succeed(invoke(["-C", repo, "apply", "-"], stdin=change)).stdout.splitlines()
+    assert lines[0].startswith("Commit ") and lines[1] == "Updating edits.gpkg ..."
+
+
+def test_a_table_made_by_sql_alone_is_added(repo: Path) -> None:
+    """No program that makes a table so enters it among the contents of the GeoPackage."""
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute("CREATE TABLE owners (number INTEGER PRIMARY KEY, called TEXT)")
+        file.execute("INSERT INTO owners VALUES (1, 'Ann'), (2, 'Ben')")
+    status = succeed(invoke(["-C", repo, "status", "--list-untracked-tables", "-o", "json"]))
+    assert json.loads(status.stdout)["kart.status/v2"]["workingCopy"]["untrackedTables"] == [
+        "owners"
+    ]
+
+    added = succeed(invoke(["-C", repo, "add-dataset", "owners", "-m", "Owners", "-o", "json"]))
+    told = json.loads(added.stdout)["kart.commit/v1"]
+    assert (told["message"], told["branch"]) == ("Owners", "main")
+    assert told["changes"] == {"owners": {"meta": {"inserts": 1}, "feature": {"inserts": 2}}}
+
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute("DELETE FROM owners WHERE number = 1")
+        file.execute("CREATE TABLE parcels (number INTEGER PRIMARY KEY)")
+        file.execute("INSERT INTO parcels VALUES (5)")
+    assert "1 deletes" in succeed(invoke(["-C", repo, "status"])).stdout
+    succeed(invoke(["-C", repo, "commit", "-m", "One less"]))
+    lines = succeed(invoke(["-C", repo, "add-dataset", "parcels", "-m", "Parcels"])).stdout
+    assert lines.splitlines()[0].startswith("[main ") and "Parcels" in lines
+    assert "      1 inserts" in lines.splitlines()
