@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
+from havasu_vc.cli.command_pages import context_of
 from havasu_vc.cli.main import COMMANDS, NEEDLESS, OTHER_NAMES, PROGRAM, cli
-from havasu_vc.cli.reference import context_of
 from tests.test_docs import FENCE, PAGES, ROOT, blocks, name_of
 
 LEFT: dict[tuple[str, str], int] = {

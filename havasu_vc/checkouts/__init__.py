@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
     from havasu_vc.checkouts.counterparts import table_view as table_view
     from havasu_vc.checkouts.edits import shown_datasets as shown_datasets
+    from havasu_vc.checkouts.edits_elsewhere import ServedBase as ServedBase
+    from havasu_vc.checkouts.edits_elsewhere import edit_of_new as edit_of_new
+    from havasu_vc.checkouts.edits_elsewhere import edit_of_served as edit_of_served
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
     from havasu_vc.checkouts.glance import is_untouched as is_untouched
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
-    from havasu_vc.checkouts.living_lookup import working_copy as working_copy
     from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
+    from havasu_vc.checkouts.living_place import working_copy as working_copy
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
     from havasu_vc.checkouts.moving_head import continue_merge as continue_merge
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import rebase as rebase
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
-    from havasu_vc.checkouts.served_tables import ServedBase as ServedBase
-    from havasu_vc.checkouts.served_tables import edit_of_new as edit_of_new
-    from havasu_vc.checkouts.served_tables import edit_of_served as edit_of_served
     from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
     from havasu_vc.checkouts.tables_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.workspace import Workspace as Workspace
@@ -45,11 +45,17 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "catching_up": ["catch_up", "committing", "following"],
-        "checking_out": ["CheckoutRequest"],
-        "clustered_versions": ["forget_clustered"],
-        "edits": ["shown_datasets"],
-        "glance": ["WorkspaceChanges", "is_untouched"],
+        "catching_up": [
+            "catch_up",
+            "committing",
+            "following",
+        ],
+        "checking_out": [
+            "CheckoutRequest",
+        ],
+        "clustered_versions": [
+            "forget_clustered",
+        ],
         "counterparts": [
             "TREE",
             "data_files",
@@ -58,9 +64,29 @@ __getattr__ = loads(
             "havasu_edit",
             "table_view",
         ],
-        "keeping_bases": ["forget_gone_work_trees"],
-        "living_copy": ["LivingCopy"],
-        "living_place": ["is_place", "require_other_file"],
+        "edits": [
+            "shown_datasets",
+        ],
+        "edits_elsewhere": [
+            "ServedBase",
+            "edit_of_new",
+            "edit_of_served",
+        ],
+        "glance": [
+            "WorkspaceChanges",
+            "is_untouched",
+        ],
+        "keeping_bases": [
+            "forget_gone_work_trees",
+        ],
+        "living_copy": [
+            "LivingCopy",
+        ],
+        "living_place": [
+            "is_place",
+            "require_other_file",
+            "working_copy",
+        ],
         "moving_head": [
             "abort_merge",
             "commit_of",
@@ -70,9 +96,12 @@ __getattr__ = loads(
             "reset",
             "switch",
         ],
-        "served_tables": ["ServedBase", "edit_of_new", "edit_of_served"],
-        "tables_elsewhere": ["Elsewhere", "check_out_to"],
-        "living_lookup": ["working_copy"],
-        "workspace": ["Workspace"],
+        "tables_elsewhere": [
+            "Elsewhere",
+            "check_out_to",
+        ],
+        "workspace": [
+            "Workspace",
+        ],
     },
 )

@@ -43,8 +43,7 @@ from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import DEFAULT, Checkout, materialise
-from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest
-from havasu_vc.workspace.removal import remove_unreadable
+from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest, remove_unreadable
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import (
     TableState,

@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from havasu_vc.checkouts.living_lookup import working_copy
-from havasu_vc.checkouts.living_place import living_place
+from havasu_vc.checkouts.living_place import living_place, working_copy
 from havasu_vc.checkouts.table_places import workspace_root
 from havasu_vc.errors import StateError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.workspace.removal import TEMPORARY, remove_table
+from havasu_vc.workspace.places import TEMPORARY, remove_table
 from havasu_vc.workspace.state import read_state
 
 __all__ = ["LeftBehind", "clean"]

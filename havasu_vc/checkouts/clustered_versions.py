@@ -16,13 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view, tree_view
-from havasu_vc.checkouts.kept_versions import (
+from havasu_vc.checkouts.counterparts import (
     SUFFIX,
+    can_be_table,
     forget_versions,
     keep_version,
     making_version,
+    no_table,
     read_version,
+    table_view,
+    tree_view,
 )
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
@@ -42,8 +45,13 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition, parse_partition
-from havasu_vc.formats.havasu.properties import DATASET, format_properties
+from havasu_vc.formats.havasu.properties import (
+    DATASET,
+    PartitionSpec,
+    format_partition,
+    format_properties,
+    parse_partition,
+)
 from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
@@ -53,7 +61,7 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.workspace.counting import check_keys
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.removal import TEMPORARY
+from havasu_vc.workspace.places import TEMPORARY
 from havasu_vc.workspace.state import TableLayout, TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits
 

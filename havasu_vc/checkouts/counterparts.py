@@ -8,25 +8,28 @@ is made once: by tasks over folders that do not meet, or, where a counterpart of
 version is here, by the rows that differ. It appears when it is whole, so rows that a
 partial clone lacks leave nothing behind. It is a cache: one that is damaged or whose
 files are gone is made anew, and `gc` takes what no checked-out table is of.
+
+Versions of datasets that no commit has, for tables: the same rows in another form.
+
+    <data folder>/<kind>/<name>.table    the documents of one, as git objects
+    <data folder>/objects/…              its data files, among all others
+
+A version appears when it is whole, so what goes wrong while it is made leaves nothing
+behind. It is a cache: one that is damaged or whose files are gone counts as not there,
+and `gc` takes what no checked-out table is of.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 import uuid
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.checkouts.kept_versions import (
-    SUFFIX,
-    forget_versions,
-    keep_version,
-    making_version,
-    read_version,
-)
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -46,18 +49,27 @@ from havasu_vc.formats.havasu.properties import DATASET, Properties, format_prop
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.trees import DatasetFolder, find_entry
+from havasu_vc.store.disk import replace_file, short_lived_folder
+from havasu_vc.store.drafts import KeptObjects, format_objects, parse_objects
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.trees import DatasetFolder, edit_tree, find_entry
 
 __all__ = [
+    "SUFFIX",
     "TREE",
     "can_be_table",
     "counterpart",
     "data_files",
     "forget_counterparts",
+    "forget_versions",
     "havasu_difference",
     "havasu_edit",
+    "keep_version",
+    "making_version",
     "needs_counterpart",
     "no_table",
+    "read_version",
     "stored_view",
     "table_view",
     "tree_view",
@@ -265,3 +277,70 @@ def forget_counterparts(
         grace_seconds=grace_seconds,
         dry_run=dry_run,
     )
+
+
+SUFFIX = ".table"
+"""How the name of a kept version ends."""
+
+
+@contextmanager
+def making_version(repo: OpenRepo) -> Iterator[Storage]:
+    """Yield where files of a version in the making wait; gc is kept away meanwhile."""
+    folder = repo.git.data_folder
+    with shared_lock(folder / "lock"), short_lived_folder(folder / "staging") as staging:
+        yield replace(repo.storage, staging=DataFileStore(staging))
+
+
+def keep_version(
+    repo: OpenRepo,
+    storage: Storage,
+    folder: Folder,
+    files: Iterable[str],
+    place: Callable[[str], Path],
+) -> TreeFolder:
+    """Keep a version whose new `files` are staged, and return its documents.
+
+    `place` gives the file for the tree of the version.
+    """
+    for file in files:
+        if storage.staging.has(file):
+            repo.storage.files.put(storage.staging.path(file), sha256=file)
+    repo.storage.files.commit_all()
+    kept = KeptObjects()
+    blobs = {name: folder.read_blob(blob) for name, blob in folder.blobs("")}
+    tree = edit_tree(kept, None, blobs)
+    replace_file(place(tree), format_objects(tree, kept))
+    return TreeFolder(kept, tree)
+
+
+def read_version(repo: OpenRepo, path: str, place: Path, revision: str) -> HavasuDataset | None:
+    """Return the version that is kept in a file, if it is whole."""
+    try:
+        tree, kept = parse_objects(place.read_bytes(), str(place))
+        found = HavasuDataset(path, TreeFolder(kept, tree), repo.storage, revision)
+        found.check_guard()
+        whole = all(repo.storage.files.has(file) for file in found.entries)
+    except (OSError, HavasuError):
+        return None
+    return found if whole else None
+
+
+def forget_versions(
+    folder: Path, wanted: Callable[[str], bool], *, grace_seconds: float, dry_run: bool = False
+) -> int:
+    """Remove versions of a folder that are not wanted and are old; return how many bytes.
+
+    `wanted` is asked by name, without the suffix.
+    """
+    size = 0
+    for place in sorted(folder.glob(f"*{SUFFIX}")):
+        with suppress(OSError):
+            status = place.stat()
+            if status.st_mtime > time.time() - grace_seconds:
+                continue
+            if wanted(place.name.removesuffix(SUFFIX)):
+                continue
+            size += status.st_size
+            if not dry_run:
+                place.unlink()
+    return size

@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from havasu_vc.checkouts.branches import branch_edits, branch_notes, commit_branches
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.checking_out import open_state
 from havasu_vc.checkouts.counterpart_edits import described_as_stored, stored_edit_of
 from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view
 from havasu_vc.checkouts.edited_tables import (
     EditedTable,
+    branch_edits,
+    branch_notes,
     chosen_tables,
+    commit_branches,
     committed_draft,
     committed_view,
     draft_view,

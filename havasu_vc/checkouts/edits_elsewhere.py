@@ -6,6 +6,11 @@
 A table says itself which commit it is of, so nothing is kept here. A commit takes edits in
 as those of the workspace are taken in, merged onto HEAD where HEAD moved on, and then the
 table is brought to HEAD, unless somebody wrote to it meanwhile.
+
+Edits of a table that was served to a client: who served it says what it was made of.
+
+A table in a folder says itself which commit it is of. One that a catalog handed out is a
+document with snapshots of several commits, and the client names the one that it wrote upon.
 """
 
 from __future__ import annotations
@@ -16,11 +21,15 @@ from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.clustered_versions import CLUSTERED
-from havasu_vc.checkouts.counterparts import tree_view
+from havasu_vc.checkouts.counterpart_edits import stored_edit_of
+from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view, tree_view
 from havasu_vc.checkouts.edited_tables import EditedTable
 from havasu_vc.checkouts.edits import onto_head
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     CorruptionError,
     HavasuError,
@@ -32,15 +41,20 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.merging import require_calm
+from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.partial import part_of
+from havasu_vc.repo.rebasing import part_of
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.drafts import Draft
 from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.condition import NEWEST_FORMAT
+from havasu_vc.workspace.incoming import edit_of
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import (
     BASE,
@@ -53,7 +67,12 @@ from havasu_vc.workspace.properties import (
 from havasu_vc.workspace.state import TableState
 from havasu_vc.workspace.taking_in import read_edits
 
-__all__ = ["commit_from_table"]
+__all__ = [
+    "ServedBase",
+    "commit_from_table",
+    "edit_of_new",
+    "edit_of_served",
+]
 
 
 def _require_same(there: Table, uuid: str, path: str, location: str) -> None:
@@ -161,3 +180,52 @@ def _brought_along(repo: OpenRepo, where: Path | str, found: EditedTable) -> tup
     except HavasuError as error:
         return (f"the table stays as it was: {error.message}",)
     return () if result.changed else ("the table stays as it was: somebody wrote to it meanwhile",)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedBase:
+    """The version of a dataset that a table was served of."""
+
+    path: str
+    """The dataset."""
+    commit: str
+    """The commit."""
+    tree: str
+    """The dataset's internals there."""
+    snapshot_id: int
+    """The snapshot of it in the table."""
+
+
+def edit_of_served(
+    repo: OpenRepo, transaction: Transaction, table: Table, base: ServedBase
+) -> TreeEdit:
+    """Return the edit of the base that makes it what a table shows; it may be none."""
+    revision = base.commit[:10]
+    view = replace(
+        tree_view(repo, base.path, base.tree, revision),
+        storage=transaction.storage,
+    )
+    with repo.settings.open_engine(0) as engine:
+        edits = read_edits(view, table, base.snapshot_id, engine)
+        if needs_counterpart(repo, base.tree):
+            stored = stored_view(repo, base.path, base.tree, transaction.storage, revision)
+            return stored_edit_of(edits, stored, engine)
+        return edit_of(edits, transaction.storage, engine)
+
+
+def edit_of_new(
+    repo: OpenRepo, transaction: Transaction, table: Table, created: TreeEdit
+) -> TreeEdit:
+    """Return the edit that creates a dataset with the rows that a table shows.
+
+    `created` is the one that creates it without rows.
+    """
+    draft = Draft(repo.git.objects)
+    folder = TreeFolder(draft, edit_tree(draft, EMPTY_TREE, dict(created.blobs)))
+    view = HavasuDataset(created.path, folder, transaction.storage, "the request")
+    with repo.settings.open_engine(0) as engine:
+        edits = read_edits(view, table, None, engine)
+        edit = edit_of(edits, transaction.storage, engine)
+    blobs = {**created.blobs, **edit.blobs}
+    kept = {name: data for name, data in blobs.items() if data is not None}
+    return replace(created, blobs=kept, counts=edit.counts)

@@ -25,7 +25,6 @@ from havasu_vc.checkouts.glance import (
     WorkspaceChanges,
     nothing_edited,
 )
-from havasu_vc.checkouts.key_changes import shown_counts, shown_edits
 from havasu_vc.checkouts.living_edits import (
     Base,
     LayerEdits,
@@ -36,6 +35,8 @@ from havasu_vc.checkouts.living_edits import (
     layer_of,
     read_layer,
     rows_standing,
+    shown_counts,
+    shown_edits,
 )
 from havasu_vc.checkouts.living_following import (
     Held,

@@ -4,6 +4,11 @@ Keys that the file tracked are looked up on both sides, and rows that are equal 
 follows the edits. That nothing else changed is checked: every trigger must be there, and the
 rows that nobody touched must be as many as in the dataset. Where that fails, the whole table
 is compared with the whole dataset, and said to be.
+
+Rows that were given another key, told as one change, as Kart tells them of its working copy.
+
+A key that an editor changes is one row that goes and one that comes, alike in all else. Where
+few did, each such pair is one change from the old key to the new; a commit holds them apart.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from havasu_vc.history.diff import diff_datasets, meta_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import TABLES
@@ -50,8 +55,11 @@ __all__ = [
     "base_views",
     "goal_of",
     "layer_of",
+    "paired_keys",
     "read_layer",
     "rows_standing",
+    "shown_counts",
+    "shown_edits",
 ]
 
 
@@ -410,3 +418,78 @@ def each_layer(
             raise
         except HavasuError as error:
             yield path, error
+
+
+MOST = 400
+"""Rows that came and went, at which pairs are no more looked for; as many as Kart's."""
+_MOST_HELD = 100_000
+"""Changes of any kind that are held in memory to look for pairs."""
+
+
+def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
+    """Return the edits of a layer as they are shown, which in Kart's repositories is Kart's way."""
+    diff = edits.diff(repo)
+    return paired_keys(diff) if repo.git.follows_kart else diff
+
+
+def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
+    """Return how many rows are edited, as they are shown."""
+    counts = edits.counts
+    if not (repo.git.follows_kart and counts.inserts and counts.deletes):
+        return counts
+    if counts.inserts + counts.deletes > MOST:
+        return counts
+    return count_changes(shown_edits(repo, edits).changes)
+
+
+def paired_keys(diff: DatasetDiff) -> DatasetDiff:
+    """Return a diff of edits in which a row with another key is one change."""
+    old, new = diff.old, diff.new
+    if old is None or new is None or old.schema != new.schema or not old.schema.key:
+        return diff
+    return replace(diff, changes=_paired(diff.changes, old.schema))
+
+
+def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBatch]:
+    held: list[ChangeBatch] = []
+    count = held_rows = 0
+    for batch in changes:
+        held.append(batch)
+        count += batch.old.null_count + batch.new.null_count
+        held_rows += len(batch)
+        if count > MOST or held_rows > _MOST_HELD:
+            yield from held
+            yield from changes
+            return
+    if len({batch.data.schema for batch in held}) != 1:
+        yield from held
+        return
+    table = pa.Table.from_batches([batch.data for batch in held]).combine_chunks()
+    (whole,) = table.to_batches() or (held[0].data,)
+    pairs = _pairs(ChangeBatch(whole), {field.name for field in schema.key.fields})
+    if not pairs:
+        yield from held
+        return
+    gone = set(pairs.values())
+    rows = [row for row in range(whole.num_rows) if row not in gone]
+    old = whole.column(0).take(pa.array(rows))
+    new = whole.column(1).take(pa.array([pairs.get(row, row) for row in rows]))
+    yield ChangeBatch.from_structs(old, new)
+
+
+def _pairs(changes: ChangeBatch, key: set[str]) -> dict[int, int]:
+    """Return the row that comes for each that goes and is alike but for its key."""
+
+    def rest(row: dict[str, object]) -> str:
+        return repr([(name, value) for name, value in sorted(row.items()) if name not in key])
+
+    came: dict[str, list[int]] = {}
+    rows = list(zip(changes.old.to_pylist(), changes.new.to_pylist(), strict=True))
+    for place, (old, new) in enumerate(rows):
+        if old is None and new is not None:
+            came.setdefault(rest(new), []).append(place)
+    pairs: dict[int, int] = {}
+    for place, (old, new) in enumerate(rows):
+        if new is None and old is not None and (alike := came.get(rest(old))):
+            pairs[place] = alike.pop(0)
+    return pairs

@@ -21,7 +21,7 @@ from havasu_vc.checkouts.counterpart_edits import stored_edit_between
 from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.checkouts.edits import onto_head
-from havasu_vc.checkouts.living_lookup import working_copy
+from havasu_vc.checkouts.living_place import working_copy
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -42,8 +42,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.partial import rest_of
-from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.rebasing import rebase_edits, rest_of
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft

@@ -20,8 +20,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.disk import short_lived_folder
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.workspace.in_folder import FolderPlace
-from havasu_vc.workspace.places import TablePlace
-from havasu_vc.workspace.removal import remove_leftovers
+from havasu_vc.workspace.places import TablePlace, remove_leftovers
 
 __all__ = ["place_elsewhere", "table_place", "tidy_root", "workspace_root"]
 

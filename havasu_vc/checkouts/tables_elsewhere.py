@@ -21,7 +21,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition
+from havasu_vc.formats.havasu.properties import PartitionSpec, format_partition
 from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.records import dataclass

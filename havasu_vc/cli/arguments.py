@@ -1,16 +1,37 @@
-"""Arguments as people type them, taken apart: `DATASET@REV`, `NAME=VALUE`, revisions, filters."""
+"""Arguments as people type them, taken apart: `DATASET@REV`, `NAME=VALUE`, revisions, filters.
+
+Telling revisions from datasets among the arguments of a command, with a repository at hand.
+
+Which branch a person means who switches: as git, also the one before, and one of a remote.
+
+`-` is the branch that HEAD was on before, and `@{-2}` the one before that. A branch that
+only one remote has is made here, and follows that remote's.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.cli.options import after_dashes
+from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
 
 __all__ = [
+    "Goal",
+    "find_goal",
+    "follow",
     "join_message",
     "parse_assignment",
     "parse_dataset_at",
@@ -19,6 +40,7 @@ __all__ = [
     "parse_size",
     "parse_source",
     "parse_tile",
+    "revisions_and_filters",
     "split_revisions",
 ]
 
@@ -181,3 +203,123 @@ def split_revisions(
 
 def _looks_like_range(argument: str) -> bool:
     return ".." in argument or argument.endswith("^?")
+
+
+def revisions_and_filters(
+    context: click.Context, repo: Repo, arguments: Sequence[str], *, most: int = 1
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the revisions and the filters that the person gave."""
+    after = after_dashes(context)
+
+    def is_revision(text: str) -> bool:
+        try:
+            repo.commit_info(text)
+        except HavasuError:
+            return False
+        return True
+
+    def is_dataset(text: str) -> bool:
+        try:
+            return text in repo.datasets()
+        except HavasuError:
+            return False
+
+    revisions, filters = split_revisions(
+        arguments, after, is_revision=is_revision, is_dataset=is_dataset, most=most
+    )
+    if filters and not revisions and after is None:
+        from havasu_vc.repo.filters import is_inside
+
+        first = filters[0].partition(":")[0]
+        if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
+            raise InvalidArgumentError(
+                f"{first!r} is neither a revision nor a dataset",
+                hints=(
+                    *_why(repo, first),
+                    "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
+                    f"`-- {first}` means a dataset that is not at HEAD",
+                ),
+            )
+    return revisions, filters
+
+
+def _why(repo: Repo, text: str) -> tuple[str, ...]:
+    """Return what is known of a name that would be a revision's, as that a clone is shallow."""
+    try:
+        repo.commit_info(text)
+    except RevisionNotFoundError as error:
+        return error.hints if repo.git.handle.is_shallow and ("^" in text or "~" in text) else ()
+    except HavasuError:
+        pass
+    return ()
+
+
+def _matches(repo: Repo, pattern: str) -> bool:
+    try:
+        paths = repo.datasets()
+    except HavasuError:
+        return False
+    if any(path == pattern.rstrip("/") or fnmatchcase(path, pattern) for path in paths):
+        return True
+    return repo.git.follows_kart and _is_file(repo, pattern.rstrip("/"))
+
+
+def _is_file(repo: Repo, path: str) -> bool:
+    """Return whether there is a file beside datasets at HEAD, which Kart's filters may name."""
+    return bool(path) and not repo.git.git("cat-file", "-e", f"HEAD:{path}", check=False).code
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where HEAD is to be put."""
+
+    name: str
+    """A branch, or a revision where there is no branch of that name."""
+    is_branch: bool
+    """Whether there is such a branch, here or on a remote."""
+    remote: str | None = None
+    """The branch of a remote to make it from, such as `origin/dev`."""
+
+
+def find_goal(repo: Repo, text: str, *, revisions: bool = False, remotes: bool = True) -> Goal:
+    """Return what a person means who names a branch to switch to.
+
+    Where `revisions` are meant too, a tag or commit goes before a remote's branch, and without
+    `remotes` those are not looked for. Raises `InvalidArgumentError` where several remotes have it.
+    """
+    if text == "-" or text.startswith("@{-"):
+        text = _before(repo, "@{-1}" if text == "-" else text)
+    if any(branch.name == text for branch in repo.branches()):
+        return Goal(text, is_branch=True)
+    if revisions:
+        with suppress(HavasuError):
+            repo.commit_info(text)
+            return Goal(text, is_branch=False)
+    found = [
+        branch.name
+        for branch in repo.branches(remote=True)
+        if remotes and branch.name.partition("/")[2] == text
+    ]
+    if len(found) > 1:
+        raise InvalidArgumentError(
+            f"several remotes have a branch {text!r}: {', '.join(found)}",
+            hints=(f"`havasu-vc switch -c {text} {found[0]}` takes one of them",),
+        )
+    return Goal(text, is_branch=bool(found), remote=found[0] if found else None)
+
+
+def _before(repo: Repo, text: str) -> str:
+    """Return the branch, or the commit, that HEAD was on before."""
+    names = repo.git.git("rev-parse", "--symbolic-full-name", text, check=False)
+    if names.code == 0 and names.text:
+        return names.text.removeprefix("refs/heads/")
+    commits = repo.git.git("rev-parse", "--verify", "--quiet", f"{text}^{{commit}}", check=False)
+    if commits.code or not commits.text.strip():
+        raise InvalidArgumentError("HEAD was on no other branch before")
+    return commits.text.strip()
+
+
+def follow(repo: Repo, branch: str, start: str | None) -> None:
+    """Let a new branch follow the branch of a remote that it was made from."""
+    if start is not None and any(each.name == start for each in repo.branches(remote=True)):
+        repo.git.git("branch", "--quiet", f"--set-upstream-to={start}", branch)

@@ -18,9 +18,8 @@ import click
 from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
-from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.output import Readable, opened_output
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.cli.readable import Readable
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff

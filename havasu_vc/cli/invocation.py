@@ -4,6 +4,11 @@
 alone; notes, results and progress go to stderr and can be silenced. In a repository of Kart's
 results go to stdout, as there. What came of a command goes to stdout as JSON where `-o json` asks
 for it; a program may have stderr in JSON too, a line for each thing that is told.
+
+The repository that git's variables name, as where git runs a hook or an alias.
+
+`GIT_DIR` stands before the current folder, and `-C` before it: who names a repository means no
+other. A work tree or an index apart from the repository's own is refused, or told of.
 """
 
 from __future__ import annotations
@@ -18,15 +23,16 @@ import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
-from havasu_vc.cli.git_variables import check_named, named_place
+from havasu_vc.errors import RepositoryNotFoundError, StateError
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.engine.protocol import Progress
     from havasu_vc.engine.settings import Settings
     from havasu_vc.library import Repo
+    from havasu_vc.store.repository import GitRepository
 
-__all__ = ["PROGRESS", "Invocation"]
+__all__ = ["PROGRESS", "Invocation", "check_named", "named_place"]
 
 PROGRESS = ("auto", "json", "none")
 """How progress is told: bars on a terminal, lines of JSON, or not."""
@@ -157,3 +163,39 @@ class Invocation:
 def wants_color() -> bool:
     """Return whether the environment allows colours (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def named_place(folder: Path) -> Path:
+    """Return where to look for the repository of a command that is to work in a folder."""
+    named = os.environ.get("GIT_DIR")
+    if not named or folder != Path():
+        return folder
+    place = Path(named)
+    if place.is_file():
+        return place.parent  # it says where the git directory is
+    # Else it would be looked for in the folders around it, which git does not.
+    has_objects = (place / "objects").is_dir() or (place / "commondir").is_file()
+    if not os.path.lexists(place / "HEAD") or not has_objects:
+        error = RepositoryNotFoundError(named)
+        error.hints = ("GIT_DIR names it; `unset GIT_DIR` looks in the current folder",)
+        raise error
+    return place
+
+
+def check_named(folder: Path, git: GitRepository) -> str | None:
+    """Raise where git's variables name another work tree; return what to tell of another index."""
+    if folder != Path():
+        return None
+    named = os.environ.get("GIT_WORK_TREE")
+    own = git.work_tree
+    if named and (own is None or os.path.realpath(named) != os.path.realpath(own)):
+        there = "it is bare" if own is None else f"its work tree is {own}"
+        raise StateError(
+            f"GIT_WORK_TREE names {named} for {git.git_directory}, but {there}",
+            hints=("`git config core.worktree FOLDER` gives a repository another work tree",),
+        )
+    index = os.environ.get("GIT_INDEX_FILE")
+    # While git commits, its own lies beside the other and changes nothing of datasets.
+    if index and os.path.realpath(os.path.dirname(index)) != os.path.realpath(git.git_directory):
+        return f"GIT_INDEX_FILE is not followed: {index} is not the index of {git.git_directory}"
+    return None

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from havasu_vc.datasets.conforming import conform
 from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DatasetKind
+from havasu_vc.datasets.pairing import conform
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.editing.metadata import check_shapes, meta_documents

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import conform, describe_key
-from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.datasets.pairing import conform, describe_key, pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError

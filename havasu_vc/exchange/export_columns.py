@@ -21,7 +21,7 @@ import pyarrow as pa
 from havasu_vc.errors import CrsError, UnsupportedTypeError
 from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.layout import JSON
-from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.formats.havasu.entry import from_scalar
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import transform

@@ -33,7 +33,7 @@ from havasu_vc.exchange.native_tables import (
 )
 from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
 from havasu_vc.formats.iceberg.metadata import corner_of
 from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry, native_type_text

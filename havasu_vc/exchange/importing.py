@@ -40,7 +40,7 @@ from havasu_vc.datasets.sorting import (
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError
-from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema

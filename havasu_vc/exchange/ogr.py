@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
-from havasu_vc.exchange.gpkg_views import refuse_endless
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
@@ -34,6 +33,7 @@ from havasu_vc.exchange.ogr_formats import (
     has_feature_ids,
     quoted,
     read_only,
+    refuse_endless,
     require_all_records,
 )
 from havasu_vc.exchange.ogr_values import (

@@ -169,7 +169,7 @@ def _open_table(format_: str, place: str, options: SourceOptions) -> DeltaSource
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:
     from havasu_vc.exchange.gdal import list_layers
-    from havasu_vc.exchange.gpkg_views import refuse_endless_views
+    from havasu_vc.exchange.ogr_formats import refuse_endless_views
 
     files = [file for path in found.paths for file in find_vector_files(Path(str(path)))]
     for file in files:

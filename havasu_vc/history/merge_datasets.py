@@ -28,6 +28,7 @@ from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.conflicts import (
     ColumnConflict,
     DatasetConflicts,
+    Glance,
     MergePolicy,
     MergeSchemas,
     MergeStep,
@@ -36,7 +37,6 @@ from havasu_vc.history.conflicts import (
 )
 from havasu_vc.history.diff import planned_changes, row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
-from havasu_vc.history.glances import Glance
 from havasu_vc.history.merge import merge_changes, renumbered_rows, with_resolutions
 from havasu_vc.history.merge_plans import MergePlans, plan_merge
 from havasu_vc.model.changes import ChangeBatch, count_changes

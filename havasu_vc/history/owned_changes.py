@@ -14,7 +14,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import check_order
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
 from havasu_vc.datasets.havasu.diff import DiffPlan, lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit
@@ -23,7 +22,7 @@ from havasu_vc.datasets.havasu.owning import Owning, parts_of
 from havasu_vc.datasets.havasu.parquet import file_name, one_batch
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.pairing import pair_rows, same_key
+from havasu_vc.datasets.pairing import check_order, pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.errors import EngineError

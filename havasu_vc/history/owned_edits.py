@@ -27,8 +27,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.errors import EngineError
-from havasu_vc.formats.havasu.entry import Content, Entry
-from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.formats.havasu.entry import Content, Entry, from_scalar
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass

@@ -29,8 +29,7 @@ from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import DatasetEdit
 from havasu_vc.engine.protocol import Batches, Engine
-from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep
-from havasu_vc.history.glances import few_of
+from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, few_of
 from havasu_vc.history.merge import conflict_keys, merge_changes, with_resolutions
 from havasu_vc.history.merge_plans import MergePlans
 from havasu_vc.history.owned_edits import (

@@ -131,7 +131,7 @@ class Repo:
         Internals stay out of the work tree, and `git push` sends data. What changes a repository
         does so by itself; the command line does so whatever is asked.
         """
-        from havasu_vc.repo.setting_up import set_up
+        from havasu_vc.repo.hooks import set_up
 
         if not self.git.is_bare:
             with suppress(HavasuError, OSError):  # what is asked for may not need to write
@@ -355,7 +355,7 @@ class Repo:
         others), `row`, `document` (a GeoJSON feature or Kart's JSON as bytes) or `renumber`
         (`ours` or `theirs`).
         """
-        from havasu_vc.repo.setting_up import set_up
+        from havasu_vc.repo.hooks import set_up
 
         set_up(self.opened)
         resolution = merging.Resolution(

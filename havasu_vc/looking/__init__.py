@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from havasu_vc.looking.describing import choose_rows as choose_rows
     from havasu_vc.looking.describing import count_rows as count_rows
     from havasu_vc.looking.describing import describe_dataset as describe_dataset
+    from havasu_vc.looking.describing import extent_of as extent_of
     from havasu_vc.looking.describing import list_datasets as list_datasets
     from havasu_vc.looking.describing import status as status
-    from havasu_vc.looking.extents import extent_of as extent_of
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
@@ -52,11 +52,9 @@ __getattr__ = loads(
             "choose_rows",
             "count_rows",
             "describe_dataset",
+            "extent_of",
             "list_datasets",
             "status",
-        ],
-        "extents": [
-            "extent_of",
         ],
         "git_diff": [
             "document_diff",

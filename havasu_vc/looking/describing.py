@@ -1,6 +1,8 @@
 """What a dataset is, how many rows it has and which: from metadata where that suffices.
 
 A repository at a glance: where HEAD is, what is going on, which datasets there are.
+
+Where the rows of a dataset lie on the globe, as far as that is known without reading them.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ import pyarrow as pa
 
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.errors import HavasuError, InvalidArgumentError
-from havasu_vc.looking.extents import extent_of
+from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError
+from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.reproject import geographic_bounds
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
-from havasu_vc.model.bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field
 from havasu_vc.records import dataclass
@@ -36,6 +39,7 @@ __all__ = [
     "choose_rows",
     "count_rows",
     "describe_dataset",
+    "extent_of",
     "list_datasets",
     "status",
 ]
@@ -255,3 +259,27 @@ def status(repo: OpenRepo) -> RepoStatus:
 def _problems(repo: OpenRepo) -> Iterator[str]:
     for error in broken_datasets(repo, replace(repo.head(), name="HEAD")).values():
         yield "; ".join((error.message, *error.hints[:1]))
+
+
+def extent_of(view: Dataset) -> GeographicBounds | None:
+    """Return bounds in longitude and latitude of the first geometry column; None if unknown.
+
+    A dataset whose rows are not in data files keeps no bounds.
+    """
+    files = view.in_files
+    column = next(iter(view.schema.geometries), None)
+    if files is None or column is None or column.geometry is None:
+        return None
+    found: Bounds | None = None
+    for entry in files.data_entries:
+        bounds = entry.bounds.get(column.id)
+        if bounds is not None:
+            found = bounds if found is None else found.union(bounds)
+    name = column.geometry.crs
+    if found is None or name is None:
+        return None
+    try:
+        parsed = parse_crs(view.crs.get(name, name))
+        return geographic_bounds(found, Crs(name, parsed.wkt, parsed.srid))
+    except CrsError:
+        return None

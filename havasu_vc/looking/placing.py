@@ -19,7 +19,7 @@ import pyarrow as pa
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CrsError, GeometryError, InvalidArgumentError
 from havasu_vc.geo.bounds import meets_on_globe, row_bounds
-from havasu_vc.looking.extents import extent_of
+from havasu_vc.looking.describing import extent_of
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc

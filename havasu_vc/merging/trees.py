@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
-from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
-from havasu_vc.history.glances import Glance
+from havasu_vc.history.conflicts import DatasetConflicts, Glance, MergePolicy
 from havasu_vc.history.merge_datasets import MergedDataset, Versions, merge_dataset
 from havasu_vc.model.names import DATASET_MARKERS, HAVASU_MARKER
 from havasu_vc.records import dataclass

@@ -21,8 +21,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
-from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
-from havasu_vc.history.glances import Glance
+from havasu_vc.history.conflicts import DatasetConflicts, Glance, conflict_columns
 from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
 from havasu_vc.merging.bases import base_tree, merge_bases

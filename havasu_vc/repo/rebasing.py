@@ -3,6 +3,10 @@
 Another process committed to the same dataset first. Its rows are ours now, the edit's
 are theirs, and the head that the edit was made against is the base. Only when both
 changed the same cells is there something to report; nothing is lost either way.
+
+Part of an edit: the rows of it that filters name, or all others, as an edit of its own.
+
+What is left over is not touched; it is still an edit of the version that the whole was made of.
 """
 
 from __future__ import annotations
@@ -13,18 +17,23 @@ from typing import TypeVar
 
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
-from havasu_vc.errors import ConcurrentChangeError, ConflictError
+from havasu_vc.errors import ConcurrentChangeError, ConflictError, InvalidArgumentError, StateError
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
+from havasu_vc.history.diff import meta_changes, row_changes
 from havasu_vc.history.merge_datasets import DatasetMerger, Versions
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import check_dataset_path
+from havasu_vc.repo.filters import RepoFilter, only_keys
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
 
 __all__ = [
     "after_edit",
     "on_newest_head",
+    "part_of",
     "rebase_edit",
     "rebase_edits",
+    "rest_of",
 ]
 
 
@@ -119,3 +128,53 @@ def on_newest_head(repo: OpenRepo, attempt: Callable[[], _T]) -> _T:
             # Whoever commits all the time lets go for a moment now and then.
             time.sleep(_PAUSE * number)
     return attempt()
+
+
+def part_of(repo: OpenRepo, base: Dataset, edit: TreeEdit, wanted: RepoFilter) -> TreeEdit:
+    """Return what filters name of an edit of `base`, which has the storage to stage it in."""
+    chosen = wanted.of(edit.path)
+    if chosen is None or not edit.blobs:
+        return TreeEdit(edit.path, {})
+    if chosen.rows and chosen.meta and chosen.keys is None and chosen.items is None:
+        return edit
+    if chosen.items is not None or not chosen.rows:
+        raise InvalidArgumentError(
+            f"{edit.path}: meta items are committed with the dataset as a whole",
+            hints=(f"`havasu-vc commit {edit.path}`",),
+        )
+    after = base.after(edit, "the edit")
+    meta = meta_changes(base.header, after.header)
+    if meta:
+        raise StateError(
+            f"{edit.path}: {', '.join(each.name for each in meta)} was edited as well, so rows of "
+            "it cannot be committed alone",
+            hints=(f"`havasu-vc commit {edit.path}` commits all of it",),
+        )
+    with repo.settings.open_engine(base.size) as engine:
+        changes = row_changes(base, after, engine)
+        diff = wanted.apply(DatasetDiff(edit.path, base.header, after.header, (), changes))
+        return TreeEdit(edit.path, {}) if diff is None else base.apply(diff.changes)
+
+
+def rest_of(repo: OpenRepo, base: Dataset, edit: TreeEdit, wanted: RepoFilter) -> TreeEdit:
+    """Return an edit of `base` without what filters name, which are rows by their keys."""
+    chosen = wanted.of(edit.path)
+    if chosen is None or not edit.blobs:
+        return edit
+    if chosen.is_whole:
+        return TreeEdit(edit.path, {})
+    if chosen.keys is None or chosen.meta or chosen.items is not None:
+        raise InvalidArgumentError(
+            f"{edit.path}: edits are dropped by row, or of the dataset as a whole",
+            hints=(f"`havasu-vc restore {edit.path}` drops all of them",),
+        )
+    after = base.after(edit, "the edit")
+    if meta := meta_changes(base.header, after.header):
+        raise StateError(
+            f"{edit.path}: {', '.join(each.name for each in meta)} was edited as well, so edits of "
+            "rows cannot be dropped alone",
+            hints=(f"`havasu-vc restore {edit.path}` drops all of them",),
+        )
+    with repo.settings.open_engine(base.size) as engine:
+        changes = row_changes(base, after, engine)
+        return base.apply(only_keys(changes, chosen.keys, [base.schema], others=True))

@@ -22,7 +22,7 @@ from havasu_vc.datasets.havasu.native_types import native_types
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, format_partition
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder, format_partition
 from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.formats.iceberg.entries import data_file_of
 from havasu_vc.formats.iceberg.metadata import corner_of

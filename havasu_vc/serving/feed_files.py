@@ -21,7 +21,7 @@ from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import UnsupportedError
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.formats.iceberg.native_geometry import with_raster_ids
 from havasu_vc.formats.iceberg.single_values import to_single_value

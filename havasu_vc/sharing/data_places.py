@@ -25,8 +25,8 @@ from havasu_vc.formats.repository_config import (
     with_data_url,
 )
 from havasu_vc.remotes.places import ALLOWED, check_data_url, require_allowed
+from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.refs import read_head, read_ref

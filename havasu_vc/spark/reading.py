@@ -18,9 +18,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError

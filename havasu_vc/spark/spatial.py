@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.live import SpatialTest
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.engine.session import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError

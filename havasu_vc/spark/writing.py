@@ -21,12 +21,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from havasu_vc.datasets.conforming import conform
 from havasu_vc.datasets.dealing import dealt
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import conform
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing import MODES, changes_of, whole_rows
 from havasu_vc.engine.choose import EngineSettings

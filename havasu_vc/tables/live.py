@@ -7,7 +7,7 @@ import struct
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.records import dataclass
 

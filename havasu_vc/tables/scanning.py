@@ -19,7 +19,7 @@ import pyarrow as pa
 from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.schema import NAME_MAPPING, NameMapping, parse_name_mapping
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.model.arrays import distinct
@@ -27,15 +27,18 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes
 from havasu_vc.tables.live import LiveFile, divides, partition_key
 from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.positions import (
     FILE_PATH_ID,
     DeletionVector,
+    Way,
+    columns_at,
     deletion_vector_of,
+    equality_columns,
     positions_of,
     read_deletion_vector,
+    read_equality_deletes,
 )
 from havasu_vc.tables.snapshots import live_files, snapshot_of
 from havasu_vc.tables.table import Table

@@ -54,8 +54,7 @@ from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import EditMaker, commit_edits
 from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.partial import part_of
-from havasu_vc.repo.rebasing import rebase_edit
+from havasu_vc.repo.rebasing import part_of, rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult, ImportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit

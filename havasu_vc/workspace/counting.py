@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.datasets.conforming import describe_key
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
@@ -32,7 +31,7 @@ from havasu_vc.datasets.havasu.keys import (
 )
 from havasu_vc.datasets.havasu.locate import find_in, shared_schema
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups, read_rows
-from havasu_vc.datasets.pairing import nth_equal, same_key
+from havasu_vc.datasets.pairing import describe_key, nth_equal, same_key
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrays import distinct

@@ -29,7 +29,7 @@ from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import (
+from havasu_vc.formats.havasu.properties import (
     PartitionSpec,
     SortOrder,
     format_partition,

@@ -20,8 +20,7 @@ from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
 from havasu_vc.workspace.condition import check_linked
-from havasu_vc.workspace.places import Holds
-from havasu_vc.workspace.removal import TEMPORARY, link_file, remove_table
+from havasu_vc.workspace.places import TEMPORARY, Holds, link_file, remove_table
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 

@@ -23,7 +23,7 @@ from typing import TypeAlias, TypeVar
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, parse_partition
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder, parse_partition
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     DataFileContent,

@@ -3,7 +3,7 @@
     <location>/data/<sha256>.parquet            linked from the store
     <location>/data/<sha256>-deletes.parquet    position deletes, made of the dataset's
     <location>/metadata/…                       as Iceberg has it
-    <location>/metadata/duckdb.metadata.json    the same with geometries (`for_duckdb`)
+    <location>/metadata/duckdb.metadata.json    the same with geometries (`relocating`)
 
 Everything that a snapshot names is complete and durable before the metadata file that
 names it appears; the version before is good until then. A snapshot of the same tree
@@ -40,10 +40,10 @@ from havasu_vc.records import dataclass
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table
 from havasu_vc.workspace.draft import TableDraft
-from havasu_vc.workspace.for_duckdb import show_to_duckdb
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import BASE, checked_out_properties, is_untouched
+from havasu_vc.workspace.relocating import show_to_duckdb
 from havasu_vc.workspace.state import RefState, TableState
 
 __all__ = [

@@ -5,24 +5,49 @@ from it is the same everywhere. A place knows how documents are looked for, how 
 get there, how a version is published, and how what is not needed goes. Documents are written
 below `folder` on this machine in either case: it is the table's own, or one of copies, from
 which they are sent before a version names them.
+
+A table goes: from one instant to the next, and its empty parent folders with it.
+
+Nothing decides here that a table may go. One that cannot be read goes only where nothing
+in it says that it is another table.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import StateError
+from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, StorageError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
+from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.state import FileIdentity, TableState
+from havasu_vc.workspace.state import FileIdentity, TableState, identify
 
-__all__ = ["Holds", "TablePlace", "in_the_way", "is_newest"]
+__all__ = [
+    "TEMPORARY",
+    "Holds",
+    "TablePlace",
+    "in_the_way",
+    "is_newest",
+    "link_file",
+    "remove_leftovers",
+    "remove_table",
+    "remove_unreadable",
+]
 
 
 class Holds(StrEnum):
@@ -111,3 +136,135 @@ def in_the_way(place: TablePlace) -> StateError:
 def is_newest(place: TablePlace, version: int) -> bool:
     """Whether our metadata file of a version is there, and none after it."""
     return place.newest_document(version) is not None
+
+
+def remove_table(root: Path, location: Path) -> None:
+    """Remove the folder of a table below a root; nobody sees half of it."""
+    doomed = root / f"{TEMPORARY}removed-{secrets.token_hex(8)}"
+    with reporting_storage_errors(location):
+        try:
+            os.rename(location, doomed)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(doomed, ignore_errors=True)
+    for folder in location.relative_to(root).parents[:-1]:
+        with suppress(OSError):
+            (root / folder).rmdir()  # works when it is empty
+
+
+def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
+    """Remove a table whose metadata or manifests cannot be read; return whether it was so.
+
+    Raises `StateError`, and removes nothing, where it says that it is another table.
+    """
+    try:
+        table = place.read()
+        for manifest in manifests_of(table, table.metadata.snapshot):
+            list(read_manifest(table, manifest))  # it reads as it goes
+    except StorageError:
+        raise  # what cannot be reached may be sound
+    except HavasuError:
+        told = set(_told_uuids(place))
+        if told and table_uuid not in told:
+            raise in_the_way(place) from None
+        place.remove()
+        return True
+    return False
+
+
+def _told_uuids(place: TablePlace) -> Iterator[str]:
+    """Yield the ids that a table's metadata files give it, as far as they are JSON."""
+    for path in place.metadata_files():
+        with suppress(OSError, ValueError, RecursionError):
+            value = json.loads(path.read_bytes())
+            if isinstance(value, dict) and "table-uuid" in value:
+                yield str(value["table-uuid"])
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove what a removal that died left behind."""
+    with suppress(OSError):
+        for item in root.iterdir():
+            if item.name.startswith(f"{TEMPORARY}removed-"):
+                shutil.rmtree(item, ignore_errors=True)
+
+
+# A file of the store put into a table: without its bytes where that can be.
+#
+# In this order: a reflink (another file that shares its blocks, so that nobody who writes
+# into it reaches the store), a hard link (the same file, which is read-only), a copy. A
+# name appears when its file is complete, and never stands for other bytes again.
+
+TEMPORARY = ".havasu-"
+"""How names of files in the making begin; readers of tables pass over them."""
+
+_CLONE = 0x40049409
+"""FICLONE of Linux: let a file share all blocks of another."""
+_NO_LINK = frozenset(
+    (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS)
+)
+"""The store is on another file system, has no room for another link, or may not be linked."""
+
+
+def link_file(
+    source: Path, target: Path, size: int, *, copy: bool = False, reflink: bool = True
+) -> FileIdentity:
+    """Give a file of the store a second name, and return what tells it from a changed one.
+
+    A file of that name and size is the one: names are hashes. `reflink` may be off where
+    it is known that the file system has none.
+    """
+    with reporting_storage_errors(target):
+        try:
+            found = identify(target)
+        except FileNotFoundError:
+            return _placed(source, target, copy=copy, reflink=reflink)
+    if found.size != size:
+        raise CorruptDataFileError(
+            target.name.partition(".")[0], f"{target} was changed in place; remove it"
+        )
+    return found
+
+
+def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIdentity:
+    source = source.resolve()  # a file that stays where its owner keeps it is led to by a link
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    try:
+        if not (reflink and not copy and _cloned(source, temporary)):
+            if not copy and _linked(source, target):
+                return identify(target)
+            shutil.copyfile(source, temporary)
+        os.chmod(temporary, 0o444)
+        number = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+        os.rename(temporary, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return identify(target)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
+
+
+def _cloned(source: Path, target: Path) -> bool:
+    """Share a file's blocks; leave nothing behind where the file system cannot."""
+    with open(source, "rb") as old, open(target, "xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
+        except OSError:
+            os.unlink(target)
+            return False
+    return True

@@ -4,6 +4,14 @@ Iceberg's documents name files by whole paths, and position deletes repeat the p
 data files. So manifests and position deletes are written anew with the paths of the new
 place, for the snapshots that have a name: what is current, what was checked out, other
 branches and tags. Ids and numbers stay, and so do edits. Data files are not touched.
+
+A checked-out table once more, as DuckDB reads its geometries.
+
+DuckDB takes columns of WKB in GeoParquet for geometries whatever a table says, and then fails
+where the table says bytes. Iceberg 3 has a type for them, which other engines refuse as yet. So
+beside the table's own metadata lies a document that names the same manifests and files under
+that type: `iceberg_scan('TABLE/metadata/duckdb.metadata.json')`. It is of the checkout: what
+others write to the table later is in the table's own metadata alone.
 """
 
 from __future__ import annotations
@@ -14,7 +22,11 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from havasu_vc.datasets.havasu.native_types import native_types
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.iceberg.metadata import format_metadata_3
 from havasu_vc.formats.iceberg.values import (
+    MAIN,
     DataFile,
     DataFileContent,
     Flavour,
@@ -24,16 +36,21 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
+from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table, read_table
-from havasu_vc.workspace.for_duckdb import NAME as FOR_DUCKDB
 from havasu_vc.workspace.properties import FLAVOUR, VERSION, is_untouched
 
-__all__ = ["Relocated", "relocate_table"]
+__all__ = [
+    "Relocated",
+    "relocate_table",
+    "show_to_duckdb",
+]
 
 _WITH_PATHS = ("statistics", "partition-statistics")
 """Parts of metadata that name files and are not needed."""
@@ -182,3 +199,38 @@ def _log(known: TableMetadata, snapshots: Mapping[int, Snapshot]) -> tuple[LogEn
         else:
             found.clear()
     return tuple(found)
+
+
+FOR_DUCKDB = "duckdb.metadata.json"
+"""What the document is called."""
+
+
+def show_to_duckdb(view: HavasuDataset, metadata: TableMetadata, folder: Path) -> None:
+    """Have the document of a table there, or none where its files call nothing a geometry."""
+    types = native_types(view)
+    snapshot = metadata.snapshot
+    place = folder / METADATA / FOR_DUCKDB
+    if not types or snapshot is None:
+        with reporting_storage_errors(place):
+            place.unlink(missing_ok=True)
+        return
+    rows = {"first-row-id": 0, "added-rows": view.rows}
+    schemas = {
+        number: Schema(
+            tuple(
+                replace(column, geometry=None, extra=()) if column.id in types else column
+                for column in schema.fields
+            )
+        )
+        for number, schema in metadata.schemas.items()
+    }
+    shown = replace(
+        metadata,
+        schemas=schemas,
+        snapshots={snapshot.snapshot_id: replace(snapshot, parent_id=None, others=rows)},
+        references={MAIN: metadata.references[MAIN]},
+        snapshot_log=metadata.snapshot_log[-1:],
+        metadata_log=(),
+        next_row_id=view.rows,
+    )
+    replace_file(place, format_metadata_3(shown, types))

@@ -31,7 +31,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import (
+from havasu_vc.formats.havasu.properties import (
     PartitionSpec,
     SortOrder,
     format_partition,

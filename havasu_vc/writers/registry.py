@@ -51,7 +51,7 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             files=True,
         ),
         "json-lines": DiffFormat(
-            "havasu_vc.writers.json_lines", "write_json_lines", "A line for each row.", files=True
+            "havasu_vc.writers.json", "write_json_lines", "A line for each row.", files=True
         ),
         "geojson": DiffFormat(
             "havasu_vc.writers.geojson", "write_geojson", "A feature for each version of a row."

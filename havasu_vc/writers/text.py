@@ -25,8 +25,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.model.types import Field, Fixed, Primitive
 from havasu_vc.writers.commits import format_commit
-from havasu_vc.writers.files import write_file_changes
-from havasu_vc.writers.meta_text import format_meta_change
+from havasu_vc.writers.files import format_meta_change, write_file_changes
 from havasu_vc.writers.protocol import (
     ChangeSummary,
     DatasetSummary,

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from havasu_vc.cli.memory import give_back_memory
+from havasu_vc.cli.standard_streams import give_back_memory
 
 VARIABLE = "MIMALLOC_PURGE_DELAY"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from havasu_vc.cli.command_pages import format_reference
 from havasu_vc.cli.main import COMMANDS, cli
-from havasu_vc.cli.reference import format_reference
 from tests.support.golden import Golden
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"

@@ -28,8 +28,7 @@ from havasu_vc.formats.delta import delta_columns, geometry_columns, parse_corne
 from havasu_vc.formats.havasu.deltas import parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import parse_entry
 from havasu_vc.formats.havasu.json_text import is_packed, parse_json
-from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
-from havasu_vc.formats.havasu.properties import parse_properties
+from havasu_vc.formats.havasu.properties import parse_partition, parse_properties, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.iceberg.avro import parse_container
 from havasu_vc.formats.iceberg.entries import point_of

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from havasu_vc import __version__
+from havasu_vc.cli.command_pages import context_of
 from havasu_vc.cli.main import PROGRAM, cli
-from havasu_vc.cli.reference import context_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "qgis" / "havasu_vc"

@@ -13,7 +13,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     NotYetSupportedError,
 )
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.schema import Schema

@@ -19,7 +19,7 @@ from havasu_vc.errors import (
     NotFoundError,
 )
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import MAIN, Reference
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.schema import Schema

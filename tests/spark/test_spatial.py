@@ -11,8 +11,8 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.parquet import open_parquet
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.predicates import SpatialPredicate, Window, matching_rows

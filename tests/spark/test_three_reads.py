@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Settings
-from havasu_vc.datasets.havasu.blocks import block_names
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.spark import read

@@ -12,7 +12,7 @@ import shapely
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDatasetError, HavasuError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.schema import schema_to_json
 from havasu_vc.geo.wkb import to_canonical

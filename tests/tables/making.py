@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.values import (
     MAIN,
     DataFile,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFileContent
 from havasu_vc.tables.live import LiveFile, partition_key
 from havasu_vc.tables.scanning import DeleteIndex

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from havasu_vc.errors import CorruptionError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Primitive, Struct
-from havasu_vc.tables.equality import (
+from havasu_vc.tables.positions import (
     EqualRows,
     columns_at,
     equality_columns,

@@ -11,7 +11,7 @@ from havasu_vc.errors import CorruptionError, HavasuError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.tables import equality, positions
+from havasu_vc.tables import positions
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.snapshots import difference
 from havasu_vc.tables.table import read_table
@@ -85,9 +85,9 @@ def test_more_deletes_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"file_path": ["/a"] * 9, "pos": list(range(9))}), path)
     monkeypatch.setattr(positions, "_MOST_ROWS", 8)
-    monkeypatch.setattr(equality, "_MOST_ROWS", 8)
+    monkeypatch.setattr(positions, "_MOST_EQUALITY_ROWS", 8)
 
     with pytest.raises(CorruptionError, match="9 deletes"):
         positions.read_position_deletes(path)
     with pytest.raises(CorruptionError, match="9 rows"):
-        equality.read_equality_deletes(str(path), SCHEMA, ((0,),))
+        positions.read_equality_deletes(str(path), SCHEMA, ((0,),))

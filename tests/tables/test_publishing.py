@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from havasu_vc.errors import ConcurrentChangeError, NotYetSupportedError, StorageError
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFile, ManifestEntry, Snapshot, Status
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive

@@ -10,7 +10,7 @@ import pytest
 
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import CorruptionError, HavasuError
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.schema import NAME_MAPPING, format_name_mapping, mapping_of
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema

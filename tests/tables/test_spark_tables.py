@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.values import (
     MAIN,
     DataFile,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import conform, describe_key
+from havasu_vc.datasets.pairing import conform, describe_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError

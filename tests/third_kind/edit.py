@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import check_order, conform, describe_key
-from havasu_vc.datasets.pairing import equal_rows, partners
+from havasu_vc.datasets.pairing import check_order, conform, describe_key, equal_rows, partners
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import PatchError
 from havasu_vc.model import kernels as pc

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.errors import CorruptDataFileError, StorageError
-from havasu_vc.workspace.removal import link_file
+from havasu_vc.workspace.places import link_file
 from havasu_vc.workspace.state import identify
 from tests.conftest import ROOT
 

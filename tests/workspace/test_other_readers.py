@@ -15,7 +15,7 @@ import shapely
 from havasu_vc import Repo, Settings
 from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.datasets.havasu import writing
-from havasu_vc.datasets.havasu.blocks import block_names
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.exchange.source import SourceOptions
 from tests.serving.conftest import engines
 from tests.serving.test_engines import duckdb as duckdb_session

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, engine_option, format_option
-from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.errors import SourceNotFoundError
 from havasu_vc.review import (
     POLICY_FILE,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, gathered
-from havasu_vc.cli.revisions import revisions_and_filters
 
 __all__ = ["command"]
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from havasu_vc.cli.arguments import parse_names
+from havasu_vc.cli.arguments import parse_names, revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, format_option
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.writers.terminal import printable, visible_json
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import check_terminal
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.memory import give_back_memory
 from havasu_vc.cli.options import (
     RevisionCommand,
     engine_option,
@@ -17,7 +17,7 @@ from havasu_vc.cli.options import (
     output_option,
 )
 from havasu_vc.cli.output import opened_output
-from havasu_vc.cli.revisions import revisions_and_filters
+from havasu_vc.cli.standard_streams import give_back_memory
 from havasu_vc.writers import WRITERS, writer_named
 
 __all__ = ["command"]

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import check_order, conform, describe_key
 from havasu_vc.datasets.digest import HashedRows, hash_rows
 from havasu_vc.datasets.havasu.locate import locate
 from havasu_vc.datasets.havasu.parquet import read_rows
-from havasu_vc.datasets.pairing import nth_equal
+from havasu_vc.datasets.pairing import check_order, conform, describe_key, nth_equal
 from havasu_vc.errors import PatchError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import kernels as pc

@@ -29,10 +29,12 @@ from havasu_vc.datasets.sorting import (
     check_increasing,
 )
 from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import (
     DATASET,
+    PartitionSpec,
     Properties,
+    SortField,
+    SortOrder,
     format_properties,
     parse_properties,
 )

@@ -22,7 +22,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry
-from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
+from havasu_vc.formats.havasu.properties import parse_partition, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.lfs import Pointer, parse_pointer
 from havasu_vc.geo.crs import parse_crs

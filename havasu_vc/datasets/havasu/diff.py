@@ -35,7 +35,7 @@ from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Interval, 
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.formats.havasu.entry import Content, Entry
-from havasu_vc.formats.havasu.layout import parse_sort_order
+from havasu_vc.formats.havasu.properties import parse_sort_order
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task

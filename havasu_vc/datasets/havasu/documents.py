@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from havasu_vc.datasets.folder import Folder, documents_of
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import (
+from havasu_vc.formats.havasu.properties import (
+    DATASET,
     PartitionSpec,
+    Properties,
     SortOrder,
     format_partition,
+    format_properties,
     format_sort_order,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_columns, format_schema, parse_columns
 from havasu_vc.model.schema import Schema

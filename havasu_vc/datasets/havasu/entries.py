@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.formats.havasu.layout import SortOrder
+from havasu_vc.formats.havasu.properties import SortOrder
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import KeySpec, Schema
 

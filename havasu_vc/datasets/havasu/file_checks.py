@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.conforming import describe_key
 from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_digests
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.keys import KeyCache
@@ -26,10 +25,10 @@ from havasu_vc.datasets.havasu.projection import lacks
 from havasu_vc.datasets.havasu.verify import mark_verified, verify_delete_file
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import split_offsets
+from havasu_vc.datasets.pairing import describe_key
 from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CorruptDataFileError, GeometryError, HavasuError
-from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, parse_entry
-from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, from_scalar, parse_entry
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.geo.raster_v1_checks import first_unsound

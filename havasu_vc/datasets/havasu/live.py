@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import file_name, open_parquet, read_row_groups
+from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Entry
 from havasu_vc.geo.predicates import (
     SpatialPredicate,

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import conform, describe_key
 from havasu_vc.datasets.dealing import SortedPieces
 from havasu_vc.datasets.digest import Digests, hash_keys, hash_rows
 from havasu_vc.datasets.havasu import ledger
@@ -52,7 +51,14 @@ from havasu_vc.datasets.havasu.parquet import (
 from havasu_vc.datasets.havasu.pieces import Interval, cut_intervals, groups_in
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
-from havasu_vc.datasets.pairing import Mask, equal_rows, partners, sort_by_key
+from havasu_vc.datasets.pairing import (
+    Mask,
+    conform,
+    describe_key,
+    equal_rows,
+    partners,
+    sort_by_key,
+)
 from havasu_vc.datasets.sorting import Spool, check_increasing, first_beyond, first_from
 from havasu_vc.errors import EngineError, PatchError
 from havasu_vc.formats.havasu.entry import Origin

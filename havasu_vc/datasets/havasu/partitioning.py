@@ -24,9 +24,8 @@ from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.sorting import RunReader, SortRange
-from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.havasu.scalars import to_scalar
+from havasu_vc.formats.havasu.entry import Origin, to_scalar
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.transforms import parse_transform, partition_types
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema

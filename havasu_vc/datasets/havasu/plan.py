@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from havasu_vc.formats.havasu.layout import SortOrder
+from havasu_vc.formats.havasu.properties import SortOrder
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 

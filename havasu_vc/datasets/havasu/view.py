@@ -42,18 +42,16 @@ from havasu_vc.errors import CorruptDataFileError, CorruptDatasetError, HavasuEr
 from havasu_vc.formats.havasu.deltas import Delta, Epoch
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.layout import (
-    PartitionSpec,
-    SortOrder,
-    parse_partition,
-    parse_sort_order,
-)
 from havasu_vc.formats.havasu.properties import (
     DATASET,
     Digest,
+    PartitionSpec,
     Properties,
     Snapshot,
+    SortOrder,
+    parse_partition,
     parse_properties,
+    parse_sort_order,
 )
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema

@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
-from havasu_vc.datasets.havasu.blocks import block_columns, block_fields
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
 from havasu_vc.datasets.havasu.plan import FileLayout
-from havasu_vc.datasets.havasu.statistics import column_statistics
+from havasu_vc.datasets.havasu.statistics import block_columns, block_fields, column_statistics
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest

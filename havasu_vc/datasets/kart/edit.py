@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.conforming import check_order, conform, describe_key
 from havasu_vc.datasets.kart.writing import FeatureChanges
-from havasu_vc.datasets.pairing import equal_columns, equal_rows
+from havasu_vc.datasets.pairing import check_order, conform, describe_key, equal_columns, equal_rows
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
 from havasu_vc.formats.kart.columns import (

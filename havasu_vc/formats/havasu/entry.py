@@ -20,19 +20,33 @@ Bounds of rasters are degrees of WGS 84 and may cross the antimeridian, `west` a
 a file without has no `raster-bounds`. A delete file has `targets` instead: the data files it
 deletes from, and how many rows of each. A linked file, which stays where its owner keeps it,
 has `location`.
+
+Single values as entries keep them: the plainest JSON that says them exactly.
+
+>>> to_scalar(datetime.date(2024, 2, 29), Primitive.DATE)
+'2024-02-29'
+>>> to_scalar(b"Havasu", Primitive.BINARY)
+'486176617375'
+>>> from_scalar("2024-02-29", Primitive.DATE)
+datetime.date(2024, 2, 29)
 """
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from decimal import Decimal as Number
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
 from havasu_vc.model.bounds import Bounds, GeographicBounds
+from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -43,7 +57,9 @@ __all__ = [
     "entry_from_json",
     "entry_to_json",
     "format_entry",
+    "from_scalar",
     "parse_entry",
+    "to_scalar",
 ]
 
 Scalar = bool | int | float | str
@@ -283,3 +299,62 @@ def _targets(value: Any, where: str) -> dict[str, int]:
         if not _SHA256.fullmatch(file) or expect(count, int, "a count", where) < 1:
             raise CorruptDatasetError(where, f"{file!r} is not a target")
     return dict(value)
+
+
+def to_scalar(value: Any, type_: Type) -> Scalar | None:
+    """Return a Python value as an entry keeps it; None for what is not finite."""
+    match value:
+        case bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return value.hex()
+        case UUID():
+            return value.hex
+        case datetime.datetime():
+            text = value.replace(tzinfo=None).isoformat()
+            return text + "Z" if type_ is Primitive.TIMESTAMPTZ else text
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case Number():
+            return format(value, "f")
+        case _:
+            return None
+
+
+def from_scalar(value: Any, type_: Type) -> Any:
+    """Return the Python value that a JSON value says, UUIDs as their bytes.
+
+    Raises `ValueError`, `TypeError` or `ArithmeticError` for what says none of the type. Whether
+    a number fits its type, or bytes have its length, is the caller's to ask.
+    """
+    match type_:
+        case Primitive.BOOLEAN:
+            return _checked(value, bool)
+        case Primitive.INT | Primitive.LONG:
+            return _checked(value, int)
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            return float(_checked(value, (int, float)))
+    text = _checked(value, str)
+    match type_:
+        case Primitive.DATE:
+            return datetime.date.fromisoformat(text)
+        case Primitive.TIME:
+            return datetime.time.fromisoformat(text)
+        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return datetime.datetime.fromisoformat(text)
+        case Decimal():
+            return Number(text)
+        case Primitive.UUID:
+            return UUID(text).bytes
+        case Primitive.BINARY | Fixed():
+            return bytes.fromhex(text)
+        case _:
+            return text
+
+
+def _checked(value: Any, kinds: type | tuple[type, ...]) -> Any:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise TypeError(f"{value!r} is of another type")
+    return value

@@ -16,9 +16,8 @@ from typing import Any
 from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.entry import Content, Entry, Scalar
-from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.formats.havasu.entry import Content, Entry, Scalar, from_scalar
+from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.single_values import to_plain, to_single_value
 from havasu_vc.formats.iceberg.transforms import partition_types
 from havasu_vc.formats.iceberg.values import (

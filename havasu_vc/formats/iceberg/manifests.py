@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedError
 from havasu_vc.formats.havasu.json_text import expect, parse_json
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.avro import encode_bytes, encode_long, encode_text, format_container
 from havasu_vc.formats.iceberg.manifest_reading import (
     PartitionReader,

@@ -23,8 +23,7 @@ from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import MOST_BYTES, expect, format_json, parse_json
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
-from havasu_vc.formats.havasu.properties import HAVASU_VERSION
+from havasu_vc.formats.havasu.properties import HAVASU_VERSION, PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.iceberg.manifests import spec_fields_from_json, spec_fields_to_json
 from havasu_vc.formats.iceberg.native_geometry import (
     NativeTypes,

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.formats.havasu.entry import from_scalar
 from havasu_vc.model.types import (
     TYPES,
     Decimal,

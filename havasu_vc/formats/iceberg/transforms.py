@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, UnsupportedError
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.single_values import decimal_bytes, from_plain, to_plain
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema

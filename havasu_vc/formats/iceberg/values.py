@@ -15,7 +15,7 @@ from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 

@@ -22,7 +22,7 @@ from havasu_vc.datasets.havasu.writing import (
     write_data_files,
 )
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive, Struct

@@ -29,17 +29,19 @@ from havasu_vc.formats.havasu.entry import (
     parse_entry,
 )
 from havasu_vc.formats.havasu.json_text import MOST_BYTES, document_hash, pack, parse_json, unpack
-from havasu_vc.formats.havasu.layout import (
+from havasu_vc.formats.havasu.properties import (
     PartitionField,
     PartitionSpec,
+    Properties,
     SortField,
     SortOrder,
     format_partition,
+    format_properties,
     format_sort_order,
     parse_partition,
+    parse_properties,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.properties import Properties, format_properties, parse_properties
 from havasu_vc.formats.havasu.schema import (
     format_columns,
     format_schema,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.formats.havasu.scalars import from_scalar, to_scalar
+from havasu_vc.formats.havasu.entry import from_scalar, to_scalar
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 from tests.formats.iceberg.strategies import values_of
 from tests.model.strategies import simple_types

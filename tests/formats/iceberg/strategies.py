@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec, SortField, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.iceberg.single_values import from_plain
 from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.formats.iceberg.values import (

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Origin
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
-from havasu_vc.formats.havasu.scalars import to_scalar
+from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Origin, to_scalar
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.entries import (
     LONGEST,
     corner,

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedError
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.avro import (
     SYNC,
     encode_bytes,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError, UnsupportedVersionError
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec, SortField, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.schema import GEOMETRY_ENCODING, RASTER_ENCODING
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.native_geometry import RASTER_PARTS, raster_ids, with_raster_ids

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import manifest_file_of
 from havasu_vc.formats.iceberg.manifests import (
     format_manifest,

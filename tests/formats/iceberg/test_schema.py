@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError, UnsupportedError
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.native_geometry import (
     RASTER_IDS,
     RASTER_PARTS,
