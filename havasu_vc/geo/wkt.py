@@ -190,7 +190,7 @@ def _empty_wkb(text: str) -> bytes:
     return b"\x01" + number.to_bytes(4, "little") + bytes(4)
 
 
-# Columns of nothing but 2D points as text, read and written by Arrow's own kernels.
+# Columns of nothing but 2D points as text, read and written by Arrow's own functions.
 #
 # Points are the commonest geometries, and GEOS makes an object of each. Here a column
 # whose texts are all of one form goes from text to numbers and back in a few calls.

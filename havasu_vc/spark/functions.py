@@ -107,35 +107,35 @@ def _present(spark: SparkSession) -> set[str]:
 def _udf(name: str, lenient: bool, constants: tuple[tuple[int, bytes], ...] = ()) -> Any:
     function = FUNCTIONS[name]
     returned = from_arrow_type(function.result.arrow_type)
-    kernel = _aggregate_kernel(name) if function.aggregate else _kernel(name, lenient, constants)
-    kernel.__name__ = name  # what plans and error messages call it
+    formula = _aggregate_formula(name) if function.aggregate else _formula(name, lenient, constants)
+    formula.__name__ = name  # what plans and error messages call it
     try:
         from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
     except ImportError:  # before Spark 4.1
-        made = series_udf(kernel, returned, aggregate=function.aggregate)
+        made = series_udf(formula, returned, aggregate=function.aggregate)
     else:
-        made = arrow_udf(kernel, returned)
+        made = arrow_udf(formula, returned)
     return made
 
 
-def _kernel(
+def _formula(
     name: str, lenient: bool, constants: tuple[tuple[int, bytes], ...]
 ) -> Callable[..., pa.Array]:
-    def kernel(*columns: pa.Array) -> pa.Array:
+    def formula(*columns: pa.Array) -> pa.Array:
         forget_archives()
         arguments = list(columns)
         for place, wkb in constants:
             arguments.insert(place, repeated(wkb, len(columns[0])))
         return compute(name, arguments, lenient=lenient)
 
-    return kernel
+    return formula
 
 
-def _aggregate_kernel(name: str) -> Callable[..., Any]:
-    def kernel(column: pa.Array) -> Any:
+def _aggregate_formula(name: str) -> Callable[..., Any]:
+    def formula(column: pa.Array) -> Any:
         return compute(name, (column,), lenient=False)[0].as_py()
 
-    return kernel
+    return formula
 
 
 # Functions of Arrow arrays as UDFs over pandas series, for Spark before 4.1.
@@ -144,17 +144,17 @@ def _aggregate_kernel(name: str) -> Callable[..., Any]:
 # frame. They are turned into Arrow arrays and back, which costs time and nothing else.
 
 
-def series_udf(kernel: Callable[..., Any], returned: DataType, *, aggregate: bool) -> Any:
-    """Return a kernel of Arrow arrays as a pandas UDF of Spark's."""
+def series_udf(formula: Callable[..., Any], returned: DataType, *, aggregate: bool) -> Any:
+    """Return a formula of Arrow arrays as a pandas UDF of Spark's."""
     from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
     def scalar(*columns: Any) -> Any:
-        return _series(kernel(*map(_array, columns)))
+        return _series(formula(*map(_array, columns)))
 
     def grouped(column: Any) -> Any:
-        return kernel(_array(column))
+        return formula(_array(column))
 
-    scalar.__name__ = grouped.__name__ = kernel.__name__
+    scalar.__name__ = grouped.__name__ = formula.__name__
     made: Any = pandas_udf  # its overloads know no return type that is computed
     with warnings.catch_warnings():
         # Spark would rather have type hints, for which pandas would have to be loaded here.

@@ -1,4 +1,4 @@
-"""ST_ and RS_ functions in SQL and on columns; what they compute is tested with the kernels."""
+"""ST_ and RS_ functions in SQL and on columns; what they compute is tested with the functions."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -163,10 +163,10 @@ def test_series_give_what_arrays_give(sql: "SparkSession", name: str) -> None:
     frame = sql.createDataFrame(pa.table(columns))
     function = FUNCTIONS[name]
 
-    def kernel(*given: pa.Array) -> pa.Array:
+    def formula(*given: pa.Array) -> pa.Array:
         return compute(name, given, lenient=False)
 
-    udf = series_udf(kernel, from_arrow_type(function.result.arrow_type), aggregate=False)
+    udf = series_udf(formula, from_arrow_type(function.result.arrow_type), aggregate=False)
     found = [row[0] for row in frame.select(udf(*frame.columns)).collect()]
 
     assert found[0] == expected[0] or found[0].asDict() == expected[0]

@@ -1,4 +1,4 @@
-"""SQL functions: each has a name, parameters, a result, and a kernel over arrays.
+"""SQL functions: each has a name, parameters, a result, and a formula over arrays.
 
 A function is pure: Arrow arrays of one length in, one array of that length out, and
 null where any argument is null. Errors come out as one line that names the function.
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 __all__ = [
     "REPEATED",
     "Array",
+    "Formula",
     "Geometries",
-    "Kernel",
     "Result",
     "Shapes",
     "SqlFunction",
@@ -304,7 +304,7 @@ def _points_as_shapes(x: Floats, y: Floats, valid: Bools) -> Shapes:
     return shapes
 
 
-Kernel: TypeAlias = Callable[..., Array]
+Formula: TypeAlias = Callable[..., Array]
 """Arrow arrays of one length to one of that length, or for an aggregate of length one."""
 
 # The row of a batch says nothing to those who see a table.
@@ -359,8 +359,8 @@ class SqlFunction:
     """The type of its result."""
     summary: str
     """Its description, in a sentence."""
-    kernel: Kernel = field(repr=False)
-    """The kernel that computes it."""
+    formula: Formula = field(repr=False)
+    """From its columns to its result."""
     aggregate: bool = False
     """Whether it makes one value of all rows of a group."""
 
@@ -396,7 +396,7 @@ class SqlFunction:
 
         try:
             with np.errstate(all="ignore"):
-                found = self.kernel(*columns)
+                found = self.formula(*columns)
         except shapely.errors.ShapelyError as error:
             reason = " ".join(str(error).split())[:160]
             raise GeometryError(f"{self.name} cannot be computed: {reason}") from error

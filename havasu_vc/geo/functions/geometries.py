@@ -14,8 +14,8 @@ from havasu_vc.geo.buffers import Bools, Ints, merge_rows
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.functions.catalogue import (
     Array,
+    Formula,
     Geometries,
-    Kernel,
     Result,
     Shapes,
     SqlFunction,
@@ -52,25 +52,25 @@ def _result(shapes: Any, geometries: Geometries, *valid: Bools) -> Array:
     return geometry_array(np.ascontiguousarray(found), geometries.srids)
 
 
-def _by_shapely(name: str, **options: Any) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _by_shapely(name: str, **options: Any) -> Formula:
+    def formula(column: Array) -> Array:
         import shapely
 
         geometries = Geometries(column)
         return _result(getattr(shapely, name)(geometries.operand, **options), geometries)
 
-    return kernel
+    return formula
 
 
-def _of_two(name: str) -> Kernel:
-    def kernel(left_column: Array, right_column: Array) -> Array:
+def _of_two(name: str) -> Formula:
+    def formula(left_column: Array, right_column: Array) -> Array:
         import shapely
 
         left, right = Geometries(left_column), Geometries(right_column)
         found = getattr(shapely, name)(left.operand, right.operand)
         return _result(found, left, right.valid)
 
-    return kernel
+    return formula
 
 
 def _buffer(column: Array, distance: Array, segments: Array | None = None) -> Array:
@@ -92,8 +92,8 @@ def _buffer(column: Array, distance: Array, segments: Array | None = None) -> Ar
     return _result(shapes, geometries, given, counted)
 
 
-def _with_number(name: str, what: str, **options: Any) -> Kernel:
-    def kernel(column: Array, number: Array) -> Array:
+def _with_number(name: str, what: str, **options: Any) -> Formula:
+    def formula(column: Array, number: Array) -> Array:
         import shapely
 
         geometries = Geometries(column)
@@ -101,7 +101,7 @@ def _with_number(name: str, what: str, **options: Any) -> Kernel:
         found = getattr(shapely, name)(geometries.shapes, values, **options)
         return _result(found, geometries, given)
 
-    return kernel
+    return formula
 
 
 def _transform(column: Array, *systems: Array) -> Array:
@@ -161,15 +161,15 @@ def _srid_of(crs: Crs) -> int:
     return int(code) if authority == "EPSG" and code.isdigit() else 0
 
 
-def _aggregate(combine: Callable[[Shapes], Any]) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _aggregate(combine: Callable[[Shapes], Any]) -> Formula:
+    def formula(column: Array) -> Array:
         geometries = Geometries(column)
         shapes = geometries.shapes[geometries.valid]
         srids = geometries.srids
         found = np.array([combine(shapes) if len(shapes) else None], object)
         return geometry_array(found, None if srids is None else srids[:1])
 
-    return kernel
+    return formula
 
 
 def _union_all(shapes: Shapes) -> Any:
@@ -214,10 +214,10 @@ _AGGREGATES: Final = (
 )
 FROM_GEOMETRIES: Final = (
     *(
-        SqlFunction(name, "geometry", Result.GEOMETRY, text, kernel)
-        for name, text, kernel in _OF_ONE
+        SqlFunction(name, "geometry", Result.GEOMETRY, text, formula)
+        for name, text, formula in _OF_ONE
     ),
-    *(SqlFunction(name, "a, b", Result.GEOMETRY, text, kernel) for name, text, kernel in _OF_TWO),
+    *(SqlFunction(name, "a, b", Result.GEOMETRY, text, formula) for name, text, formula in _OF_TWO),
     SqlFunction(
         "ST_Buffer",
         "geometry, distance [, segments]",
@@ -247,8 +247,8 @@ FROM_GEOMETRIES: Final = (
         _transform,
     ),
     *(
-        SqlFunction(name, "geometry", Result.GEOMETRY, text, kernel, aggregate=True)
-        for name, text, kernel in _AGGREGATES
+        SqlFunction(name, "geometry", Result.GEOMETRY, text, formula, aggregate=True)
+        for name, text, formula in _AGGREGATES
     ),
 )
 """The functions that make geometries of others."""
@@ -298,12 +298,12 @@ def _srids(column: Array) -> tuple[Srids, Bools]:
     return found.astype(np.int32), valid
 
 
-def _written(encoding: Encoding) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _written(encoding: Encoding) -> Formula:
+    def formula(column: Array) -> Array:
         wkb, srids = Geometries(column).canonical
         return from_canonical(wkb, srids, encoding, drop_srids=encoding != "ewkb")
 
-    return kernel
+    return formula
 
 
 def _point(*columns: Array) -> Array:

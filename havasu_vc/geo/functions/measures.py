@@ -15,8 +15,8 @@ import pyarrow as pa
 from havasu_vc.geo.buffers import Bools, Floats
 from havasu_vc.geo.functions.catalogue import (
     Array,
+    Formula,
     Geometries,
-    Kernel,
     Result,
     SqlFunction,
     masked,
@@ -44,29 +44,29 @@ _KINDS: Final = (
 )
 
 
-def _by_shapely(name: str) -> Kernel:
-    """Return the kernel of a function of shapely's that takes one geometry."""
+def _by_shapely(name: str) -> Formula:
+    """Return the formula of a function of shapely's that takes one geometry."""
 
-    def kernel(column: Array) -> Array:
+    def formula(column: Array) -> Array:
         import shapely
 
         geometries = Geometries(column)
         found = getattr(shapely, name)(geometries.operand)
         return masked(np.broadcast_to(found, geometries.size), geometries.valid)
 
-    return kernel
+    return formula
 
 
-def _bound(index: int) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _bound(index: int) -> Formula:
+    def formula(column: Array) -> Array:
         found = Geometries(column).bounds[:, index]
         return masked(np.ascontiguousarray(found), ~np.isnan(found))
 
-    return kernel
+    return formula
 
 
-def _coordinate(axis: int) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _coordinate(axis: int) -> Formula:
+    def formula(column: Array) -> Array:
         import shapely
 
         geometries = Geometries(column)
@@ -77,7 +77,7 @@ def _coordinate(axis: int) -> Kernel:
             found = (shapely.get_x, shapely.get_y, shapely.get_z)[axis](geometries.shapes)
         return masked(found, ~np.isnan(found))
 
-    return kernel
+    return formula
 
 
 def _vertices_of_line(column: Array) -> Array:
@@ -127,8 +127,8 @@ def _length(column: Array) -> Array:
     return masked(found, geometries.valid)
 
 
-def _of_one(name: str, result: Result, summary: str, kernel: Kernel) -> SqlFunction:
-    return SqlFunction(name, "geometry", result, summary, kernel)
+def _of_one(name: str, result: Result, summary: str, formula: Formula) -> SqlFunction:
+    return SqlFunction(name, "geometry", result, summary, formula)
 
 
 _NUMBERS: Final = (
@@ -156,9 +156,9 @@ _TRUTHS: Final = (
     ("ST_IsClosed", "Whether a line ends where it begins.", _by_shapely("is_closed")),
 )
 MEASURES: Final = (
-    *(_of_one(name, Result.NUMBER, summary, kernel) for name, summary, kernel in _NUMBERS),
-    *(_of_one(name, Result.WHOLE_NUMBER, summary, kernel) for name, summary, kernel in _COUNTS),
-    *(_of_one(name, Result.TRUTH, summary, kernel) for name, summary, kernel in _TRUTHS),
+    *(_of_one(name, Result.NUMBER, summary, formula) for name, summary, formula in _NUMBERS),
+    *(_of_one(name, Result.WHOLE_NUMBER, summary, formula) for name, summary, formula in _COUNTS),
+    *(_of_one(name, Result.TRUTH, summary, formula) for name, summary, formula in _TRUTHS),
     _of_one("ST_GeometryType", Result.TEXT, "The kind, such as `ST_Polygon`.", _kind),
 )
 """The functions that measure one geometry."""
@@ -188,8 +188,8 @@ _OF_POINTS: Final = {"intersects": "intersects_xy", "covered_by": "intersects_xy
 }
 
 
-def _relation(name: str) -> Kernel:
-    def kernel(left_column: Array, right_column: Array) -> Array:
+def _relation(name: str) -> Formula:
+    def formula(left_column: Array, right_column: Array) -> Array:
         left, right = Geometries(left_column), Geometries(right_column)
         found = _related(name, left, right)
         if found is None:
@@ -200,7 +200,7 @@ def _relation(name: str) -> Kernel:
             found = getattr(shapely, name)(left.shapes, right.shapes)
         return masked(np.broadcast_to(found, left.size), left.valid, right.valid)
 
-    return kernel
+    return formula
 
 
 def _related(name: str, left: Geometries, right: Geometries) -> Bools | None:

@@ -19,8 +19,8 @@ from havasu_vc.geo.buffers import Bools, Floats, Ints, merge_rows
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.functions.catalogue import (
     Array,
+    Formula,
     Geometries,
-    Kernel,
     Result,
     Shapes,
     SqlFunction,
@@ -62,20 +62,20 @@ def _headers(column: Array) -> RasterHeaders:
     return raster_headers(column)
 
 
-def _number(axis: int) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _number(axis: int) -> Formula:
+    def formula(column: Array) -> Array:
         headers = _headers(column)
         return masked(np.ascontiguousarray(headers.georeference[:, axis]), headers.there)
 
-    return kernel
+    return formula
 
 
-def _whole_number(name: str) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _whole_number(name: str) -> Formula:
+    def formula(column: Array) -> Array:
         headers = _headers(column)
         return masked(getattr(headers, name), headers.there)
 
-    return kernel
+    return formula
 
 
 def _corner(headers: RasterHeaders) -> tuple[Floats, Floats]:
@@ -84,12 +84,12 @@ def _corner(headers: RasterHeaders) -> tuple[Floats, Floats]:
     return x - (scale_x + skew_x) / 2, y - (skew_y + scale_y) / 2
 
 
-def _corner_axis(axis: int) -> Kernel:
-    def kernel(column: Array) -> Array:
+def _corner_axis(axis: int) -> Formula:
+    def formula(column: Array) -> Array:
         headers = _headers(column)
         return masked(_corner(headers)[axis], headers.there)
 
-    return kernel
+    return formula
 
 
 @lru_cache(maxsize=256)
@@ -193,8 +193,8 @@ def _named(srid: int) -> Crs:
         raise InvalidArgumentError(error.message, hints=error.hints) from error
 
 
-def _relation(name: str) -> Kernel:
-    def kernel(raster: Array, geometry: Array) -> Array:
+def _relation(name: str) -> Formula:
+    def formula(raster: Array, geometry: Array) -> Array:
         import shapely
 
         headers, geometries = _headers(raster), Geometries(geometry)
@@ -202,7 +202,7 @@ def _relation(name: str) -> Kernel:
         found = getattr(shapely, name)(_hulls(headers), shapes)
         return masked(found, headers.there, geometries.valid)
 
-    return kernel
+    return formula
 
 
 def _chosen(column: Array, band: Array | None) -> Iterator[tuple[int, Raster, int]]:
@@ -225,15 +225,15 @@ def _chosen(column: Array, band: Array | None) -> Iterator[tuple[int, Raster, in
         yield row, raster, number - 1
 
 
-def _of_band(get: Any) -> Kernel:
-    def kernel(column: Array, band: Array | None = None) -> Array:
+def _of_band(get: Any) -> Formula:
+    def formula(column: Array, band: Array | None = None) -> Array:
         _headers(column)
         found: list[Any] = [None] * len(column)
         for row, raster, index in _chosen(column, band):
             found[row] = get(raster.bands[index])
         return pa.array(found)
 
-    return kernel
+    return formula
 
 
 def _pixel_type(band: Band) -> str:
