@@ -218,7 +218,15 @@ def resurveyed() -> _Moves:
             shapely.Polygon(),
         )[row % 7]
         found.append((old, new) if row % 11 else (new, None) if row % 2 else (None, old))
-    return [tuple(None if each is None else shapely.to_wkb(each) for each in row) for row in found]
+    return [(written(old), written(new)) for old, new in found]
+
+
+def written(shape: shapely.Geometry | None) -> bytes | None:
+    """Return the bytes of a shape."""
+    if shape is None:
+        return None
+    wkb: bytes = shapely.to_wkb(shape)
+    return wkb
 
 
 def vertices(wkb: bytes | None) -> list[list[float]]:
