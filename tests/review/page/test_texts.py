@@ -218,10 +218,10 @@ def resurveyed() -> _Moves:
             shapely.Polygon(),
         )[row % 7]
         found.append((old, new) if row % 11 else (new, None) if row % 2 else (None, old))
-    return [(written(old), written(new)) for old, new in found]
+    return [(bytes_of(old), bytes_of(new)) for old, new in found]
 
 
-def written(shape: shapely.Geometry | None) -> bytes | None:
+def bytes_of(shape: shapely.Geometry | None) -> bytes | None:
     """Return the bytes of a shape."""
     if shape is None:
         return None
