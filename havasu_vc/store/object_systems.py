@@ -166,6 +166,10 @@ def remove_object(url: str) -> None:
 
 def put_object(url: str, content: Path | bytes) -> None:
     """Make an object, of a file or of bytes, unless there is one of its name."""
+    if _emulated(url, os.environ):
+        if object_size(url) is None:
+            _written(url, content)
+        return
     try:
         from obstore import put
         from obstore.exceptions import AlreadyExistsError, BaseError
@@ -199,9 +203,26 @@ def _store(url: str, environment: Mapping[str, str]) -> tuple[Any, str]:
         host = place.get("endpoint_override")
         endpoint = None if host is None else f"{place.get('scheme', 'https')}://{host}"
         return _s3(parts.netloc, region, endpoint, secure), key
-    if "endpoint_override" in place or any(name.endswith("_authority") for name in place):
-        return None, key  # emulators speak what pyarrow speaks
+    if _emulated(url, environment):
+        return None, key
     return _other(f"{parts.scheme}://{parts.netloc}"), key
+
+
+def _emulated(url: str, environment: Mapping[str, str]) -> bool:
+    """Whether a server stands for Google's or Azure's, which speaks what pyarrow speaks alone."""
+    kind, arguments, _ = system_arguments(url, environment)
+    told = {name for name, _ in arguments}
+    return kind in ("gs", "abfs") and bool(told & {"endpoint_override", "blob_storage_authority"})
+
+
+def _written(url: str, content: Path | bytes) -> None:
+    system, path = object_system(url)
+    with reporting_store_errors(shown_url(url), "written"), system.open_output_stream(path) as file:
+        if isinstance(content, bytes):
+            file.write(content)
+            return
+        with content.open("rb") as source:
+            shutil.copyfileobj(source, file)
 
 
 def _knows_credentials(environment: Mapping[str, str]) -> bool:
