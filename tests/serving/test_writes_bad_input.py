@@ -151,6 +151,55 @@ def test_manifests_that_lie_are_refused(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
+def _listed(body: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the line of the manifest in its list."""
+    path = _list(body)
+    with open(path, "rb") as file:
+        reader = fastavro.reader(file)
+        lines: list[Any] = list(reader)
+        schema: Any = reader.writer_schema
+    change(lines[0])
+    with open(path, "wb") as file:
+        fastavro.writer(file, schema, lines)
+
+
+@pytest.mark.thorough
+def test_a_manifest_outside_is_refused(repo: Repo, url: str) -> None:
+    body = appended(url, 100)
+    outside = repo.path / "manifest.avro"
+    outside.write_bytes(_manifest(body).read_bytes())
+    _listed(body, lambda line: line.update(manifest_path=str(outside)))
+    status, told = send(url, body)
+    assert (status, str(repo.path) in told) == (400, False), told
+    assert (commits(repo), held(repo)) == (2, 20)
+
+
+@pytest.mark.thorough
+def test_a_key_that_one_request_brings_twice_is_refused(repo: Repo, url: str) -> None:
+    status, told = send(url, appended(url, 100, 101, 100))
+    assert (status, "two rows have the key id = 100" in told) == (400, True), told
+    assert (commits(repo), held(repo)) == (2, 20)
+
+
+@pytest.mark.thorough
+def test_counts_and_bounds_that_lie_are_not_believed(repo: Repo, url: str) -> None:
+    body = appended(url, 100, 101)
+    low, high = ([{"key": 1, "value": n.to_bytes(8, "little")}] for n in (1, 2))
+    counts = [{"key": 2, "value": 2}]
+    _entry(
+        body,
+        lambda data: data.update(lower_bounds=low, upper_bounds=high, null_value_counts=counts),
+    )
+    _listed(body, lambda line: line.update(added_rows_count=7, added_files_count=9))
+    body["updates"][0]["snapshot"]["summary"]["total-records"] = "99"
+    assert send(url, body) == (200, "")
+    table = catalog(url).load_table("tables.points")
+    assert table.scan(row_filter="id = 100").to_arrow()["name"].to_pylist() == ["row 100"]
+    assert table.scan(row_filter="name = 'row 101'").to_arrow().num_rows == 1
+    assert table.current_snapshot().summary["total-records"] == "22"
+    assert_sound(repo)
+
+
 def _updates(body: dict[str, Any]) -> dict[str, tuple[list[dict[str, Any]], str]]:
     """Return updates that are refused, and why."""
     add, show = body["updates"]
