@@ -34,7 +34,7 @@ class JsonProgress:
         self._step: str | None = None
         self._unit = "tasks"
         self._total = self._done = 0
-        self._told: tuple[float, int] = (0.0, -1)
+        self._shown: tuple[float, int] = (0.0, -1)
 
     def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
         """Hear that a run of so many tasks begins, or the moving of so many bytes."""
@@ -46,17 +46,17 @@ class JsonProgress:
     def advance(self, tasks: int) -> None:
         """Hear that so many more tasks are done."""
         self._done += tasks
-        if self._done >= self._total or time.monotonic() - self._told[0] >= self._pace:
+        if self._done >= self._total or time.monotonic() - self._shown[0] >= self._pace:
             self._tell()
 
     def finish(self) -> None:
         """Hear that the run is over, whichever way it ended."""
-        if self._step is not None and self._told[1] != self._done:
+        if self._step is not None and self._shown[1] != self._done:
             self._tell()
         self._step = None
 
     def _tell(self) -> None:
-        self._told = time.monotonic(), self._done
+        self._shown = time.monotonic(), self._done
         line = json_line(
             "progress", step=self._step, done=self._done, total=self._total, unit=self._unit
         )

@@ -93,7 +93,7 @@ def _schema(of: Any, parts: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 
 def _object(of: Any, parts: dict[str, Any], closed: bool) -> dict[str, Any]:
-    told = _told(of)
+    told = _sentences(of)
     properties = {
         name: {"description": told[name], **_schema(hint, parts, closed)}
         for name, hint in _hints(of).items()
@@ -118,13 +118,13 @@ def _required(of: Any) -> set[str]:
     }
 
 
-def _told(of: Any) -> dict[str, str]:
+def _sentences(of: Any) -> dict[str, str]:
     """Return what stands below each name of a class, and of the classes above it."""
     bases, told = _classes(of.__module__)[of.__name__]
     found: dict[str, str] = {}
     for base in bases:
         if is_typeddict(above := getattr(sys.modules[of.__module__], base, None)):
-            found |= _told(above)
+            found |= _sentences(above)
     return found | told
 
 

@@ -39,7 +39,7 @@ __all__ = [
     "HASHES",
     "PLACES",
     "Comparison",
-    "Source",
+    "SideSource",
     "TaskSource",
     "fetched",
     "hashed",
@@ -74,7 +74,7 @@ _SIDE = b"side"
 _ALL = (1 << 64) - 1
 
 
-class Source(Protocol):
+class SideSource(Protocol):
     """Rows of one side that are read again as they were; must pickle."""
 
     @property
@@ -125,9 +125,9 @@ def numbered_here(
 class Comparison:
     """Two sides whose rows are to be matched."""
 
-    old: tuple[Source, ...]
+    old: tuple[SideSource, ...]
     """The old side."""
-    new: tuple[Source, ...]
+    new: tuple[SideSource, ...]
     """The new side."""
     old_schema: Schema
     """The old side's columns."""
@@ -163,7 +163,7 @@ class Comparison:
     def fetching(self, cuts: tuple[Any, ...]) -> tuple[list[int], list[Task]]:
         """Return which task fetches rows of each source, and these tasks."""
         numbers: list[int] = []
-        groups: list[dict[int, tuple[Source, bool]]] = []
+        groups: list[dict[int, tuple[SideSource, bool]]] = []
         room = 0
         for number, source in enumerate((*self.old, *self.new)):
             if not groups or room < source.size:
@@ -182,7 +182,7 @@ class Comparison:
 
 @kernel
 def hashed(
-    number: int, source: Source, old: Schema, new: Schema, is_new: bool, share: int
+    number: int, source: SideSource, old: Schema, new: Schema, is_new: bool, share: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the hashes of a source's rows."""
     schema = new if is_new else old
@@ -237,7 +237,7 @@ def _key_names(schema: Schema, new: Schema) -> tuple[str, ...]:
 @kernel
 def fetched(
     pieces: Sequence[tuple[int, Task]],
-    sources: Mapping[int, tuple[Source, bool]],
+    sources: Mapping[int, tuple[SideSource, bool]],
     old: Schema,
     new: Schema,
     cuts: tuple[Any, ...],
@@ -260,12 +260,12 @@ def fetched(
                     yield from _found(source, schema, wanted)
 
         keyed = same_key(old, new)
-        found = (_told(batch, schema, new, side, keyed) for batch in rows())
+        found = (_marked(batch, schema, new, side, keyed) for batch in rows())
         names = _key_names(schema, new) if keyed else (_ROW_HASH,)
         yield from dealt(found, Cuts(names, cuts))
 
 
-def _found(source: Source, schema: Schema, wanted: Positions) -> Iterator[pa.RecordBatch]:
+def _found(source: SideSource, schema: Schema, wanted: Positions) -> Iterator[pa.RecordBatch]:
     if not len(wanted):
         return
     count = 0
@@ -276,7 +276,7 @@ def _found(source: Source, schema: Schema, wanted: Positions) -> Iterator[pa.Rec
         raise EngineError(f"{count:,} of {len(wanted):,} rows are where they were; run again")
 
 
-def _told(
+def _marked(
     batch: pa.RecordBatch, schema: Schema, new: Schema, is_new: bool, keyed: bool
 ) -> pa.RecordBatch:
     """Return rows that say of which side they are, and without a key how they are ordered."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.matching import Source
+    from havasu_vc.datasets.matching import SideSource
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
@@ -138,7 +138,7 @@ class DiffPlan(Protocol):
         Some yield rows of the old side, some of the new, and some both, half paired.
         """
 
-    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+    def sides(self) -> tuple[Sequence[SideSource], Sequence[SideSource]]:
         """Return the rows of either side, for an engine that matches them by hashes."""
 
     def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:

@@ -113,18 +113,20 @@ class Face:
         try:
             return await self._checked(request)
         except Turned as error:
-            return _told(error.status, error.message)
+            return _refusal(error.status, error.message)
         except CancelledError as error:
-            return _told(409, str(error))
+            return _refusal(409, str(error))
         except ConcurrentChangeError as error:
-            return _told(409, error.message, error.hints)
+            return _refusal(409, error.message, error.hints)
         except NotFoundError as error:
-            return _told(404, error.message, error.hints)
+            return _refusal(404, error.message, error.hints)
         except HavasuError as error:
-            return _told(400, error.message, error.hints)
+            return _refusal(400, error.message, error.hints)
         except Exception:
             _log.exception("%s %s", request.method, request.url.path)
-            return _told(500, "something went wrong; the terminal of `havasu-vc open` tells more")
+            return _refusal(
+                500, "something went wrong; the terminal of `havasu-vc open` tells more"
+            )
 
     async def _checked(self, request: Request) -> Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -225,7 +227,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     return asked
 
 
-def _told(status: int, message: str, hints: tuple[str, ...] = ()) -> Response:
+def _refusal(status: int, message: str, hints: tuple[str, ...] = ()) -> Response:
     document = {"error": {"message": message, "hints": list(hints)}}
     return Response(json.dumps(document), status, media_type="application/json")
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.querying.asking import Answer as Answer
     from havasu_vc.querying.asking import Queries as Queries
+    from havasu_vc.querying.asking import QueryAnswer as QueryAnswer
     from havasu_vc.querying.asking import sql as sql
     from havasu_vc.querying.statements import split_statements as split_statements
     from havasu_vc.querying.statements import written_by as written_by
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "asking": ["Answer", "Queries", "sql"],
+        "asking": ["QueryAnswer", "Queries", "sql"],
         "statements": ["split_statements", "written_by"],
     },
 )

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
 
 __all__ = [
-    "Answer",
     "Queries",
+    "QueryAnswer",
     "plain_name",
     "sql",
     "told_table",
@@ -51,7 +51,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """The rows of a query."""
 
     schema: pa.Schema
@@ -100,11 +100,11 @@ class Queries:
         """Drop what it holds; answers end."""
         self._close()
 
-    def ask(self, statement: str, most: int | None = None) -> Answer | None:
+    def ask(self, statement: str, most: int | None = None) -> QueryAnswer | None:
         """Return the rows of one of the statements, or the first; None where it gives none."""
         with self._told():
             found = self._database.ask(statement, most)
-        return None if found is None else Answer(found.schema, self._rows(found))
+        return None if found is None else QueryAnswer(found.schema, self._rows(found))
 
     def _rows(self, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         with self._told():

@@ -23,11 +23,11 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "GITEA",
-    "Answer",
     "Dialect",
     "GitHub",
     "GitLab",
     "Host",
+    "HostAnswer",
     "HostClient",
     "PullRequest",
     "require_safe",
@@ -72,10 +72,10 @@ class Host(Protocol):
     def head_ref(self, number: int) -> str:
         """Return the ref by which the head of a pull request can be fetched."""
 
-    def keep_comment(self, number: int, marker: str, text: str) -> Answer:
+    def keep_comment(self, number: int, marker: str, text: str) -> HostAnswer:
         """Write our comment with this first line, or change it if it is there."""
 
-    def comment(self, number: int, text: str) -> Answer:
+    def comment(self, number: int, text: str) -> HostAnswer:
         """Write a comment."""
 
     def pull_request(self, number: int) -> PullRequest:
@@ -149,7 +149,7 @@ class GitHub:
         """Return the ref by which the head of a pull request can be fetched."""
         return f"refs/pull/{number}/head"
 
-    def keep_comment(self, number: int, marker: str, text: str) -> Answer:
+    def keep_comment(self, number: int, marker: str, text: str) -> HostAnswer:
         """Write our comment with this first line, or change it if it is there."""
         known = self._ours(number, marker)
         if known is None:
@@ -165,7 +165,7 @@ class GitHub:
                 return int(each["id"])
         return None
 
-    def comment(self, number: int, text: str) -> Answer:
+    def comment(self, number: int, text: str) -> HostAnswer:
         """Write a comment."""
         path = f"{self._path}/issues/{number}/comments"
         return self.client.request("POST", path, {"body": text})
@@ -243,7 +243,7 @@ class GitLab:
         """Return the ref by which the head of a merge request can be fetched."""
         return f"refs/merge-requests/{number}/head"
 
-    def keep_comment(self, number: int, marker: str, text: str) -> Answer:
+    def keep_comment(self, number: int, marker: str, text: str) -> HostAnswer:
         """Write our comment with this first line, or change it if it is there."""
         path = f"{self._path(number)}/notes"
         me = self.client.request("GET", "/user")
@@ -255,7 +255,7 @@ class GitLab:
                     return self.client.request("PUT", f"{path}/{int(each['id'])}", {"body": text})
         return self.comment(number, text)
 
-    def comment(self, number: int, text: str) -> Answer:
+    def comment(self, number: int, text: str) -> HostAnswer:
         """Write a note."""
         return self.client.request("POST", f"{self._path(number)}/notes", {"body": text})
 
@@ -322,7 +322,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HostAnswer:
     """The answer of a host."""
 
     status: int
@@ -371,7 +371,7 @@ class HostClient:
     def __post_init__(self) -> None:
         require_safe(self.api, "the address of an API")
 
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> HostAnswer:
         """Send one request; an answer of any status comes back, silence is an error."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json", "User-Agent": "havasu-vc", **self.headers}
@@ -397,7 +397,7 @@ class HostClient:
             self.wait(pause)
         raise AssertionError("the last try returns or raises")
 
-    def _send(self, request: urllib.request.Request) -> Answer:
+    def _send(self, request: urllib.request.Request) -> HostAnswer:
         opener = urllib.request.build_opener(_NoRedirects)
         try:
             response = opener.open(request, timeout=TIMEOUT)
@@ -413,7 +413,7 @@ class HostClient:
             value = json.loads(data) if data else None
         except (ValueError, RecursionError):
             value = None
-        return Answer(status, value, pause)
+        return HostAnswer(status, value, pause)
 
     def pages(self, path: str, *, size: int = 100, named: str = "per_page") -> Iterator[Any]:
         """Yield the items of a list, page by page; `named` is what the host calls their size."""

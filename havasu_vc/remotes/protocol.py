@@ -112,21 +112,21 @@ def each(files: Iterable[WantedFile], work: Callable[[WantedFile], object]) -> N
         pool.shutdown(cancel_futures=True)
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that come one after another."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Put bytes into a buffer and return how many; none at the end."""
 
 
-class Target(Protocol):
+class ByteTarget(Protocol):
     """Where bytes go."""
 
     def write(self, data: memoryview, /) -> object:
         """Take bytes, all of them."""
 
 
-def copy_checked(source: Source, target: Target, file: WantedFile, report: Report) -> None:
+def copy_checked(source: ByteSource, target: ByteTarget, file: WantedFile, report: Report) -> None:
     """Copy a file's bytes, and raise unless they are exactly those that its name says.
 
     No more is read than the file has bytes, and one, so that a source without end ends.

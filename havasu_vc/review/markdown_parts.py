@@ -12,8 +12,8 @@ from havasu_vc.review.report import (
     Cell,
     ColumnReview,
     DatasetReview,
-    Finding,
     FlagKind,
+    PolicyFinding,
     Review,
     Sample,
     Transition,
@@ -104,7 +104,7 @@ def heading(each: DatasetReview) -> str:
     return f"### {code_span(each.path)}{title}"
 
 
-def finding_line(finding: Finding) -> str:
+def finding_line(finding: PolicyFinding) -> str:
     """Return what is against the policy, as one line."""
     sign = "❌" if finding.refuses else "⚠️"
     where = f"{code_span(finding.dataset)}: " if finding.dataset else ""

@@ -24,7 +24,7 @@ from havasu_vc.repo.rebasing import after_edit
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.policy import POLICY_FILE, Policy, parse_policy
 from havasu_vc.review.policy_checks import DatasetCheck
-from havasu_vc.review.report import Finding
+from havasu_vc.review.report import PolicyFinding
 from havasu_vc.review.summarising import Means, Seen, summarise
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import read_blob
@@ -84,14 +84,14 @@ class PolicyWatch:
         self._checks += found
         return _Checks(tuple(found))
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[PolicyFinding, ...]:
         """Return what is against the policy, after all changes went by."""
         found = [finding for check in self._checks for finding in check.findings()]
         for path in self.unread:
             if rules := self._policy.of(path):
                 refuses = any(each.refuses for each in rules)
                 text = "not all rows could be read, so they are not checked"
-                found.append(Finding("data", text, refuses, path))
+                found.append(PolicyFinding("data", text, refuses, path))
         return tuple(found)
 
 
@@ -184,14 +184,14 @@ def broken_findings(
     refuses: bool = True,
     since: Revision | None = None,
     changed: Container[str] = (),
-) -> tuple[Finding, ...]:
+) -> tuple[PolicyFinding, ...]:
     """Return the broken datasets of a revision, which are against every policy.
 
     With `since` only those that were not broken there, or are `changed`.
     """
     before = () if since is None else broken_datasets(repo, since)
     return tuple(
-        Finding("broken", error.message, refuses, path)
+        PolicyFinding("broken", error.message, refuses, path)
         for path, error in broken_datasets(repo, revision).items()
         if path not in before or path in changed
     )

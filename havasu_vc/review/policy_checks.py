@@ -22,7 +22,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.policy import Rules
 from havasu_vc.review.readable_rows import readable_rows
-from havasu_vc.review.report import Finding, FlagKind
+from havasu_vc.review.report import FlagKind, PolicyFinding
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import column_words, quoted
 from havasu_vc.writers.values import key_labels
@@ -141,7 +141,7 @@ class DatasetCheck:
             kept.append(_row_hashes(rows, names, self._schema))
         self._hashed += rows.num_rows
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[PolicyFinding]:
         """Yield what is against the rules, when all changes have gone by."""
         if self._expressions is not None:
             self._expressions.close()
@@ -165,11 +165,11 @@ class DatasetCheck:
         refuses: bool | None = None,
         count: int = 0,
         rows: tuple[str, ...] = (),
-    ) -> Finding:
+    ) -> PolicyFinding:
         refuses = self._rules.refuses if refuses is None else refuses
-        return Finding(rule, message, refuses, self._diff.path, count, rows)
+        return PolicyFinding(rule, message, refuses, self._diff.path, count, rows)
 
-    def _about_the_whole(self) -> Iterator[Finding]:
+    def _about_the_whole(self) -> Iterator[PolicyFinding]:
         rules, diff, deletes = self._rules, self._diff, self._deletes
         if diff.new is None and not rules.allow_removal:
             yield self._finding("allow-removal", "the dataset is removed")
@@ -194,7 +194,7 @@ class DatasetCheck:
                 if kind not in rules.schema_changes:
                     yield self._finding("schema-changes", text)
 
-    def _not_unique(self) -> Iterator[Finding]:
+    def _not_unique(self) -> Iterator[PolicyFinding]:
         schema = self._schema
         if schema is None or self._scan is None:
             return

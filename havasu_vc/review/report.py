@@ -22,10 +22,10 @@ __all__ = [
     "ColumnReview",
     "DatasetFacts",
     "DatasetReview",
-    "Finding",
     "Flag",
     "FlagKind",
     "NumberShift",
+    "PolicyFinding",
     "Review",
     "ReviewedCommit",
     "Sample",
@@ -212,7 +212,7 @@ class DatasetReview:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PolicyFinding:
     """Something that is against the policy of the repository."""
 
     rule: str
@@ -259,7 +259,7 @@ class Review:
     """The commit that `head` is compared with, where that is not `base` itself."""
     three_dots: bool = False
     """Whether it was asked for as `base...head`."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PolicyFinding, ...] = ()
     """Breaches of the policy."""
     conflicts: Conflicts | None = None
     """Why git does not merge `head` with `base`; None where it does, or nobody asked."""

@@ -193,7 +193,7 @@ class _Observer:
         title = diff.header.meta.get("title")
         maker = SampleMaker(diff, self._means.reproject, self._means.show)
         flags = self._flagger.flags(counts, before, changed)
-        labelled = tuple(
+        with_rows = tuple(
             replace(
                 flag,
                 message=self._worded(flag),
@@ -211,7 +211,7 @@ class _Observer:
             tuple(meta_words(diff)),
             tuple(tally.review() for tally in changed),
             self._area(),
-            labelled,
+            with_rows,
             self._samples(changed, maker),
         )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from havasu_vc.serving.client_config import CatalogAddress as CatalogAddress
     from havasu_vc.serving.client_config import settings_for as settings_for
     from havasu_vc.serving.client_config import spark_settings as spark_settings
-    from havasu_vc.serving.server import Address as Address
+    from havasu_vc.serving.server import ServerAddress as ServerAddress
     from havasu_vc.serving.server import serve as serve
 
 __getattr__ = loads(
@@ -23,6 +23,6 @@ __getattr__ = loads(
         "application": ["app"],
         "catalog": ["ServeSettings"],
         "client_config": ["CatalogAddress", "settings_for", "spark_settings"],
-        "server": ["Address", "serve"],
+        "server": ["ServerAddress", "serve"],
     },
 )

@@ -18,11 +18,11 @@ from havasu_vc.serving.application import app
 from havasu_vc.serving.catalog import ServeSettings
 from havasu_vc.serving.patience import impatient
 
-__all__ = ["Address", "listen", "run", "serve"]
+__all__ = ["ServerAddress", "listen", "run", "serve"]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server listens."""
 
     host: str = "127.0.0.1"
@@ -37,7 +37,7 @@ class Address:
 
 def serve(
     path: Path | str,
-    address: Address,
+    address: ServerAddress,
     settings: ServeSettings,
     *,
     started: Callable[[str], None] = lambda url: None,
@@ -52,7 +52,7 @@ def serve(
 def run(
     application: ASGIApp,
     listening: socket.socket,
-    address: Address,
+    address: ServerAddress,
     *,
     started: Callable[[str], None],
 ) -> None:
@@ -74,7 +74,7 @@ def run(
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _load(config: uvicorn.Config, address: Address) -> None:
+def _load(config: uvicorn.Config, address: ServerAddress) -> None:
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
@@ -83,7 +83,7 @@ def _load(config: uvicorn.Config, address: Address) -> None:
         ) from error
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: ServerAddress) -> socket.socket:
     """Return a socket that listens."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]

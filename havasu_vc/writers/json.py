@@ -68,7 +68,7 @@ def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     form = ChangeForm(
         layout,
         4,
-        labelled=options.delta_filter is not None,
+        names_halves=options.delta_filter is not None,
         only=options.delta_filter,
         reproject=options.reproject,
     )
@@ -93,7 +93,7 @@ def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOption
     form = ChangeForm(
         PATCH_LAYOUTS[options.json_style],
         4,
-        labelled=True,
+        names_halves=True,
         reproject=options.reproject,
         new_half_only=options.reproject is not None,
     )
@@ -172,8 +172,8 @@ def _write_features(
 def meta_object(change: MetaChange, form: ChangeForm | None = None) -> dict[str, Any]:
     """Return the change of a meta item as an object; labelled as `form` says."""
     old, new = change.old, change.new
-    labelled = form is not None and form.labelled
-    alone = labelled and (old is None or new is None)
+    named = form is not None and form.names_halves
+    alone = named and (old is None or new is None)
     result: dict[str, Any] = {}
     for label, value in (("-", old), ("+", new)):
         if value is not None:
@@ -196,7 +196,7 @@ def write_json_lines(
     form = ChangeForm(
         LINES,
         0,
-        labelled=options.delta_filter is not None,
+        names_halves=options.delta_filter is not None,
         only=options.delta_filter,
         reproject=options.reproject,
     )

@@ -42,7 +42,7 @@ class ChangeForm:
     """Where spaces and lines go."""
     depth: int
     """How deep the object stands."""
-    labelled: bool = False
+    names_halves: bool = False
     """Whether inserts and deletes have labels of their own, `++` and `--`."""
     only: frozenset[str] | None = None
     """The halves whose rows are printed, by label; the others are null. None prints all."""
@@ -121,7 +121,7 @@ def _half(
     if not shown.true_count:
         return pa.nulls(len(side), pa.string())
     in_update, alone = labels
-    if not form.labelled:
+    if not form.names_halves:
         alone = in_update
     keys = pc.if_else(both, form.layout.key(in_update), form.layout.key(alone))
     if form.only is None or form.only.issuperset(labels):

@@ -14,7 +14,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.policy import Policy, parse_policy
-from havasu_vc.review.report import Finding
+from havasu_vc.review.report import PolicyFinding
 from havasu_vc.review.reviewing import review
 from tests.repo import points as small
 from tests.repo import tables
@@ -44,7 +44,7 @@ def edited(repo: Repo, *rows: dict[str, Any], gone: int = 0) -> None:
         repo.write("a", ids, mode="delete")
 
 
-def findings(repo: Repo, rules: str, revisions: str = "HEAD^..HEAD") -> list[Finding]:
+def findings(repo: Repo, rules: str, revisions: str = "HEAD^..HEAD") -> list[PolicyFinding]:
     policy = parse_policy(f"[[dataset]]\n{rules}".encode())
     return list(review(repo.opened, revisions, policy=policy).findings)
 

@@ -17,10 +17,10 @@ from havasu_vc.review.report import (
     Cell,
     ColumnReview,
     DatasetReview,
-    Finding,
     Flag,
     FlagKind,
     NumberShift,
+    PolicyFinding,
     Review,
     Sample,
     Transition,
@@ -127,7 +127,7 @@ def hostile(text: str) -> Review:
         notes=(text,),
         merge_base="0123456789abcdef",
         three_dots=True,
-        findings=(Finding("max-deletes", f"of `{text}`", True, text, 3, (text,)),),
+        findings=(PolicyFinding("max-deletes", f"of `{text}`", True, text, 3, (text,)),),
     )
 
 
@@ -195,8 +195,12 @@ def harmless() -> Review:
         merge_base="0123456789abcdef",
         three_dots=True,
         findings=(
-            Finding("max-deletes", "100 rows are deleted, more than 10", True, "nz/parcels", 100),
-            Finding("geometry", "2 rows with a geometry that is not valid", False, "roads", 2),
+            PolicyFinding(
+                "max-deletes", "100 rows are deleted, more than 10", True, "nz/parcels", 100
+            ),
+            PolicyFinding(
+                "geometry", "2 rows with a geometry that is not valid", False, "roads", 2
+            ),
         ),
     )
 

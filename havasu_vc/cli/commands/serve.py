@@ -83,7 +83,7 @@ def command(
         return
     repo = invocation.open_repo()
     try:
-        from havasu_vc.serving.server import Address, serve
+        from havasu_vc.serving.server import ServerAddress, serve
     except ImportError as error:
         raise MissingProgramError(
             "the catalog needs Starlette and uvicorn, which are not installed",
@@ -97,4 +97,4 @@ def command(
     if token_file is None and host not in ("127.0.0.1", "localhost", "::1"):
         invocation.note("everybody who reaches this machine may ask; --token-file asks for tokens")
     settings = ServeSettings(write, token_file, author_header)
-    serve(repo.path, Address(host, port, tls_cert, tls_key), settings, started=started)
+    serve(repo.path, ServerAddress(host, port, tls_cert, tls_key), settings, started=started)

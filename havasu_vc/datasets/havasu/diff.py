@@ -43,7 +43,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.matching import Source
+    from havasu_vc.datasets.matching import SideSource
 
 __all__ = [
     "Alignment",
@@ -109,7 +109,7 @@ class DiffPlan:
             [Task(DIFFERING, (first, second, *schemas)) for first, second in matches],
         )
 
-    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+    def sides(self) -> tuple[Sequence[SideSource], Sequence[SideSource]]:
         """Return the rows of either side, for an engine that matches them by hashes."""
         return self.old, self.new
 

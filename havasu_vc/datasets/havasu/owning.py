@@ -120,7 +120,7 @@ class Owning:
         self._bytes = 0
         self._going = GoingRows(self._schema, owner.path, self._spool)
         self._counts = ChangeCounts()
-        self._gone = 0
+        self._deleted_rows = 0
         self._old, self._new = Digests(), Digests()
         self._touched = Touched()
         self.num_rows = 0
@@ -339,7 +339,7 @@ class Owning:
     def _take_away(self, gone: pa.RecordBatch, files: Indices, positions: Indices) -> None:
         if not gone.num_rows:
             return
-        self._gone += gone.num_rows
+        self._deleted_rows += gone.num_rows
         hashed = hash_rows(gone, self._owner.before)
         self._old.add(hashed.digests)
         self._touched.add(hashed.keys)
@@ -376,7 +376,7 @@ class Owning:
             keys=None if self._touched.many else self._touched.keys,
             host=platform.node(),
         )
-        changed = max(self._counts.total, self._gone)
+        changed = max(self._counts.total, self._deleted_rows)
         if not leaving and changed <= self._owner.few and self._bytes <= FEW_BYTES:
             come = tuple(self._come.batches())
             for batch in come:

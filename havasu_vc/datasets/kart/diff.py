@@ -22,7 +22,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
-    from havasu_vc.datasets.matching import Source
+    from havasu_vc.datasets.matching import SideSource
     from havasu_vc.model.schema import Schema
 
 __all__ = ["KartPlan", "can_pair", "plan_diff", "rows_diff"]
@@ -61,7 +61,7 @@ class KartPlan:
         """Return nothing to deal out."""
         return [], [], []
 
-    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+    def sides(self) -> tuple[Sequence[SideSource], Sequence[SideSource]]:
         """Return nothing to match."""
         return (), ()
 

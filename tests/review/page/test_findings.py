@@ -8,9 +8,9 @@ from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.report import (
     DatasetReview,
-    Finding,
     Flag,
     FlagKind,
+    PolicyFinding,
     Review,
     ReviewedCommit,
 )
@@ -36,8 +36,8 @@ def test_findings_notes_and_what_is_unread(tab: Tab, tmp_path: Path) -> None:
         (broken, unread),
         ("`a` does not come after `b`",),
         findings=(
-            Finding("max-deletes", "`trees` loses <b>too</b> much", True, "trees", 4, ("7",)),
-            Finding("bounds", "2 rows lie outside", False),
+            PolicyFinding("max-deletes", "`trees` loses <b>too</b> much", True, "trees", 4, ("7",)),
+            PolicyFinding("bounds", "2 rows lie outside", False),
         ),
     )
     out = io.StringIO()
