@@ -46,7 +46,7 @@ def shared_names(texts: dict[str, str]) -> set[str]:
         name
         for module, text in texts.items()
         if not module.startswith("cli/forms/")
-        for name in re.findall(r"^ *class ([A-Za-z]\w*)", text, re.MULTILINE)
+        for name in re.findall(r"^class ([A-Za-z]\w*)", text, re.MULTILINE)
     )
     return {name for name, count in names.items() if count > 1}
 
