@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import GeometryError, InvalidArgumentError, StorageError, UnsupportedTypeError
+from havasu_vc.datasets.havasu.owners import report_batch
+from havasu_vc.errors import GeometryError, InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.delta import is_delta_table, new_table_id, now_ms, publish_commit, read_log
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry, uuid_text
@@ -28,6 +29,13 @@ from havasu_vc.exchange.native_tables import (
     write_data_file,
 )
 from havasu_vc.exchange.parquet_writer import row_groups_of
+from havasu_vc.exchange.side_by_side import (
+    Parts,
+    keeping,
+    require_arrived,
+    require_seen,
+    rows_of,
+)
 from havasu_vc.formats.delta import (
     GEOSPATIAL,
     TIMESTAMP_NTZ,
@@ -40,6 +48,7 @@ from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.rasters import without_gaps
+from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import (
     TYPES,
     Decimal,
@@ -53,6 +62,7 @@ from havasu_vc.model.types import (
     is_whole,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "NullCounts",
@@ -66,7 +76,7 @@ __all__ = [
 def write_delta(
     folder: Path,
     header: DatasetHeader,
-    batches: Iterator[pa.RecordBatch],
+    rows: Iterator[pa.RecordBatch] | Parts,
     *,
     plain: bool = False,
     overwrite: bool = False,
@@ -74,13 +84,33 @@ def write_delta(
     """Write rows, which come in stored types, as a table or as the next version of one."""
     notes = Notes()
     old = _table_there(folder, overwrite=overwrite)
+    table, schema = _planned(header, notes, plain=plain)
+    with reporting_storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with keeping(folder) as (run, kept):
+        if isinstance(rows, Parts):
+            count, files = _written_by_tasks(folder, table, rows, run)
+        else:
+            count, files = _write_files(folder, table, rows, f"00000-{run}")
+        _commit(folder, old, table, schema, files)
+        kept |= {file.path for file in files}
+    return Written(count, tuple(notes.lines))
+
+
+def _planned(header: DatasetHeader, notes: Notes, *, plain: bool) -> tuple[_Table, dict[str, Any]]:
+    """Return the form of a table, and its schema."""
     geometries = {
         each.name: outgoing_geometry(each, header.crs, None, notes)
         for each in header.schema.geometries
     }
     table = _Table(header, geometries, plain, notes)
-    schema = {"type": "struct", "fields": [table.column(each) for each in header.schema.fields]}
-    rows, files = _write_files(folder, table, batches)
+    columns = [table.column(each) for each in header.schema.fields]
+    return table, {"type": "struct", "fields": columns}
+
+
+def _commit(
+    folder: Path, old: DeltaLog, table: _Table, schema: dict[str, Any], files: list[DeltaFile]
+) -> None:
     new = DeltaLog(
         old.version + 1,
         old.table_id or new_table_id(),
@@ -93,7 +123,6 @@ def write_delta(
     operation = "CREATE TABLE AS SELECT" if old.version < 0 else "WRITE"
     commit = format_commit(old, new, now_ms=now_ms(), operation=operation)
     publish_commit(folder, new.version, commit)
-    return Written(rows, tuple(notes.lines))
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:
@@ -272,36 +301,65 @@ def _require_one_srid(geometry: OutgoingGeometry, values: pa.Array) -> None:
         )
 
 
+def _written_by_tasks(
+    folder: Path, table: _Table, parts: Parts, run: str
+) -> tuple[int, list[DeltaFile]]:
+    header = table.header
+
+    def writing(tasks: tuple[Task, ...], number: int) -> Task:
+        return task_of(write_part, tasks, number, header, table.plain, str(folder), run)
+
+    count = 0
+    files: list[DeltaFile] = []
+    for rows, written, lines in parts.written(writing, f"Writing {header.path}"):
+        for file in written:
+            require_arrived(folder / file.path, file.size)
+        if rows and not count:
+            files = []  # that of a part without rows says nothing any more
+        count += rows
+        files += written
+        for line in lines:
+            table.notes.say(line)
+    return count, files
+
+
+@kernel
+def write_part(
+    tasks: tuple[Task, ...],
+    number: int,
+    header: DatasetHeader,
+    plain: bool,
+    folder: str,
+    run: str,
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of tasks to data files, and report how many they are, the files and notes."""
+    place = Path(folder)
+    require_seen(place, place)
+    batches = rows_of(tasks, number)
+    if batches is None:
+        return
+    notes = Notes()
+    table, _ = _planned(header, notes, plain=plain)
+    rows, files = _write_files(place, table, batches, f"{number:05}-{run}")
+    yield report_batch((rows, files, tuple(notes.lines)))
+
+
 def _write_files(
-    folder: Path, table: _Table, batches: Iterator[pa.RecordBatch]
+    folder: Path, table: _Table, batches: Iterator[pa.RecordBatch], name: str
 ) -> tuple[int, list[DeltaFile]]:
     arrow = table.arrow()
     groups = row_groups_of(batches)
     files: list[DeltaFile] = []
-    written: list[Path] = []
     rows = 0
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with reporting_storage_errors(folder):
         group = next(groups, [])
         while group or not files:
-            path = folder / f"part-{len(files):05}-{uuid.uuid4()}.zstd.parquet"
-            written.append(path)
+            path = folder / f"part-{name}-{uuid.uuid4()}.zstd.parquet"
             seen = _Seen(table, arrow)
             group = write_data_file(path, arrow, table.configuration, group, groups, seen.converted)
             rows += seen.rows
             files.append(DeltaFile(path.name, path.stat().st_size, now_ms(), seen.statistics()))
-        return rows, files
-    except OSError as error:
-        _remove(written)
-        raise StorageError(f"{folder} cannot be written: {error.strerror or error}") from error
-    except BaseException:
-        _remove(written)
-        raise
-
-
-def _remove(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+    return rows, files
 
 
 # Values as the data files of a Delta table have them, and the nulls that its log counts.

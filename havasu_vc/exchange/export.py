@@ -41,6 +41,7 @@ __all__ = [
     "ExportFormat",
     "Written",
     "format_of",
+    "outgoing_geometries",
     "require_unheld",
     "write_file",
 ]
@@ -105,7 +106,7 @@ def write_file(
                 hints=(f"it writes {', '.join(each.value for each in _BY_GDAL)}",),
             )
         form = gdal
-    geometries = _geometries(header, chosen, crs, notes)
+    geometries = outgoing_geometries(header, chosen, crs, notes)
     with replacing(path, overwrite=overwrite) as temporary:
         rows = _write(temporary, header, geometries, batches, format=chosen, notes=notes, form=form)
     return Written(rows, tuple(notes.lines))
@@ -140,9 +141,10 @@ def _parquet_form(wanted: ParquetForm | None, format: ExportFormat) -> ParquetFo
     return form
 
 
-def _geometries(
+def outgoing_geometries(
     header: DatasetHeader, format: ExportFormat, crs: str | None, notes: Notes
 ) -> dict[str, OutgoingGeometry]:
+    """Return how each geometry column goes out, having noted what a format loses."""
     fields = header.schema.geometries
     wanted = parse_crs(crs) if crs is not None and fields else None
     found = {}

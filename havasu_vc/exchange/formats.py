@@ -108,6 +108,7 @@ FORMATS = (
         (".parquet", ".geoparquet", ".pq", ".parq"),
         reader="parquet:open_parquet",
         many="Parquet files",
+        folders=("parquet-dataset",),
         export=ExportFormat.GEOPARQUET,
         written=(".parquet", ".geoparquet"),
         writer=_PARQUET,

@@ -18,9 +18,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from havasu_vc.datasets.havasu.owners import report_batch
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import split_offsets
-from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgumentError, StorageError
+from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry
 from havasu_vc.exchange.native_tables import (
@@ -32,6 +33,13 @@ from havasu_vc.exchange.native_tables import (
     write_data_file,
 )
 from havasu_vc.exchange.parquet_writer import row_groups_of
+from havasu_vc.exchange.side_by_side import (
+    Parts,
+    keeping,
+    require_arrived,
+    require_seen,
+    rows_of,
+)
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
@@ -55,8 +63,10 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table, read_table, table_exists
@@ -70,7 +80,7 @@ _TRIES = 5
 def write_iceberg_3(
     folder: Path,
     header: DatasetHeader,
-    batches: Iterator[pa.RecordBatch],
+    rows: Iterator[pa.RecordBatch] | Parts,
     *,
     overwrite: bool = False,
 ) -> Written:
@@ -81,16 +91,16 @@ def write_iceberg_3(
     plan = _plan(header, notes)
     if old is not None:
         _require_same_types(old, plan, folder)
-    written: list[Path] = []
-    try:
-        files = _write_files(folder, plan, batches, written)
-        _commit(folder, old, plan, files, overwrite=overwrite)
-    except BaseException as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, HavasuError):
-            raise StorageError(f"{folder} cannot be written: {error.strerror or error}") from error
-        raise
+    data = folder / "data"
+    with reporting_storage_errors(folder):
+        data.mkdir(parents=True, exist_ok=True)
+        with keeping(data) as (run, kept):
+            if isinstance(rows, Parts):
+                files = _written_by_tasks(data, header, rows, run, notes)
+            else:
+                files = _write_files(data, plan, rows, f"00000-{run}")
+            _commit(folder, old, plan, files, overwrite=overwrite)
+            kept |= {Path(file.path).name for file in files}
     return Written(sum(file.record_count for file in files), tuple(notes.lines))
 
 
@@ -195,19 +205,50 @@ class _Seen:
                 yield self.plan.geometries[name].field.id, box
 
 
-def _write_files(
-    folder: Path, plan: _Plan, batches: Iterator[pa.RecordBatch], written: list[Path]
+def _written_by_tasks(
+    data: Path, header: DatasetHeader, parts: Parts, run: str, notes: Notes
 ) -> list[DataFile]:
-    (folder / "data").mkdir(parents=True, exist_ok=True)
+    def writing(tasks: tuple[Task, ...], number: int) -> Task:
+        return task_of(write_part, tasks, number, header, str(data), run)
+
+    files: list[DataFile] = []
+    for written, lines in parts.written(writing, f"Writing {header.path}"):
+        for file in written:
+            require_arrived(Path(file.path), file.file_size)
+        files += written
+        for line in lines:
+            notes.say(line)
+    return files
+
+
+@kernel
+def write_part(
+    tasks: tuple[Task, ...], number: int, header: DatasetHeader, data: str, run: str
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of tasks to data files, and report these and notes."""
+    folder = Path(data)
+    require_seen(folder, folder.parent)
+    batches = rows_of(tasks, number)
+    if batches is None:
+        return
+    notes = Notes()
+    files = _write_files(folder, _plan(header, notes), batches, f"{number:05}-{run}")
+    yield report_batch((files, tuple(notes.lines)))
+
+
+def _write_files(
+    data: Path, plan: _Plan, batches: Iterator[pa.RecordBatch], name: str
+) -> list[DataFile]:
     groups = row_groups_of(batches)
     files: list[DataFile] = []
-    group = next(groups, [])
-    while group:
-        path = folder / "data" / f"{len(files):05}-{uuid.uuid4()}.parquet"
-        written.append(path)
-        seen = _Seen(plan)
-        group = write_data_file(path, plan.arrow, plan.properties, group, groups, seen.converted)
-        files.append(_described(path, seen))
+    with reporting_storage_errors(data):
+        group = next(groups, [])
+        while group:
+            path = data / f"{name}-{uuid.uuid4()}.parquet"
+            seen = _Seen(plan)
+            properties = plan.properties
+            group = write_data_file(path, plan.arrow, properties, group, groups, seen.converted)
+            files.append(_described(path, seen))
     return files
 
 

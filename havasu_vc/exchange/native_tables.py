@@ -189,7 +189,9 @@ def file_crs(geometry: OutgoingGeometry) -> str | Mapping[str, Any]:
     return DEFAULT_CRS if code == DEFAULT_CRS else projjson(crs) or ""
 
 
-def arrow_schema_text(schema: pa.Schema, geometries: Iterable[OutgoingGeometry]) -> bytes:
+def arrow_schema_text(
+    schema: pa.Schema, geometries: Iterable[OutgoingGeometry], metadata: Mapping[str, bytes]
+) -> bytes:
     """Return a schema as Arrow keeps it in a file, systems as GeoArrow says them."""
     by_name = {geometry.field.name: geometry for geometry in geometries}
     fields = []
@@ -198,7 +200,7 @@ def arrow_schema_text(schema: pa.Schema, geometries: Iterable[OutgoingGeometry])
             geometry = by_name[column.name]
             column = column.with_type(logical_type(geometry, projjson(geometry.target) or ""))
         fields.append(column)
-    return base64.b64encode(pa.schema(fields).serialize().to_pybytes())
+    return base64.b64encode(pa.schema(fields, metadata or None).serialize().to_pybytes())
 
 
 def projjson(crs: Crs | None) -> dict[str, Any] | None:

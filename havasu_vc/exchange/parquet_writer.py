@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -182,12 +183,21 @@ def write_parquet(
                 table = [_converted(batch, schema, arrow, seen) for batch in group]
                 writer.write_table(pa.Table.from_batches(table, arrow), _GROUP_ROWS)
                 rows += sum(batch.num_rows for batch in group)
-            said = arrow_schema_text(arrow, geometries.values())
-            writer.add_key_value_metadata({"ARROW:schema": said})
+            common: dict[str, bytes] = {}
             if form.with_geo and seen:
                 written = {name: column.written(notes) for name, column in seen.items()}
-                geo = format_geo(written, next(iter(seen)), version=form.version)
+                primary = next(iter(seen))
+                geo = format_geo(written, primary, version=form.version)
                 writer.add_key_value_metadata({"geo": geo})
+                # Readers open a folder by the schema of one of its files, so that schema
+                # says what holds of all of them.
+                any_of_them = {
+                    name: replace(each, geometry_types=(), bbox=None)
+                    for name, each in written.items()
+                }
+                common["geo"] = format_geo(any_of_them, primary, version=form.version)
+            said = arrow_schema_text(arrow, geometries.values(), common)
+            writer.add_key_value_metadata({"ARROW:schema": said})
     except OSError as error:
         raise StorageError(f"{path.name} cannot be written: {error.strerror or error}") from error
     return rows

@@ -29,6 +29,7 @@ __all__ = [
     "replace_file",
     "reporting_storage_errors",
     "short_lived_folder",
+    "swap_folders",
 ]
 
 _REASONS = {
@@ -75,6 +76,30 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+_HERE, _EXCHANGE = -100, 2
+
+
+def swap_folders(one: Path, other: Path) -> None:
+    """Give each of two folders the other's name, at once where the system can.
+
+    Elsewhere `other` has no name for a moment; what it held is then beside `one`.
+    """
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    names = (os.fsencode(one), os.fsencode(other))
+    if rename is not None and rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0:
+        return
+    aside = one.with_name(f"{one.name}-before")
+    os.rename(other, aside)
+    try:
+        os.rename(one, other)
+    except BaseException:
+        os.rename(aside, other)
+        raise
+    os.rename(aside, one)
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from havasu_vc.checkouts import require_other_file
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.exchange.side_by_side import PART_BYTES, Parts, parts_of
 from havasu_vc.looking import Table, diff
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import as_stored, has_source_type
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
@@ -39,6 +41,7 @@ def _format(name: str | None) -> ExportFormat | None:
         ) from None
 
 
+_PARQUET_DATASET = "parquet-dataset"
 ELSEWHERE = "write to another file; `havasu-vc checkout` brings the working copy along"
 
 
@@ -68,6 +71,8 @@ class ExportRequest:
     """What is asked of GDAL, where it writes the file."""
     drop_geometry: bool = False
     """Whether geometries are left out."""
+    part_bytes: int | None = None
+    """Bytes of the dataset that each file of a folder of Parquet files has; None for 128 MiB."""
 
 
 def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
@@ -75,7 +80,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     path, file, revision = request.dataset, Path(request.file), request.revision
     format, overwrite, columns = request.format, request.overwrite, request.columns
     crs, plain, parquet = request.crs, request.plain, request.parquet
-    _check(format, crs=crs, plain=plain, parquet=parquet)
+    _check(format, crs=crs, plain=plain, parquet=parquet, part_bytes=request.part_bytes)
     if request.gdal is not None and format in FOLDER_EXPORTS:
         raise InvalidArgumentError("options for GDAL go with files that GDAL writes")
     require_other_file(repo, file, ELSEWHERE)
@@ -100,32 +105,82 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     if format == "delta":
         from havasu_vc.exchange.delta_writer import write_delta
 
-        written = write_delta(file, header, batches(), plain=plain, overwrite=overwrite)
+        with _parts(repo, view, header, None) as parts:
+            written = write_delta(file, header, parts, plain=plain, overwrite=overwrite)
     elif format == "iceberg-v3":
         from havasu_vc.exchange.iceberg_writer import write_iceberg_3
 
-        written = write_iceberg_3(file, header, batches(), overwrite=overwrite)
+        with _parts(repo, view, header, None) as parts:
+            written = write_iceberg_3(file, header, parts, overwrite=overwrite)
+    elif format == _PARQUET_DATASET:
+        from havasu_vc.exchange.parquet_dataset import write_parquet_dataset
+
+        def write_parts(header: DatasetHeader) -> Written:
+            with _parts(repo, view, header, request.part_bytes) as parts:
+                return write_parquet_dataset(
+                    file, header, parts, overwrite=overwrite, crs=crs, form=parquet
+                )
+
+        written = _write_outgrown(write_parts, header)
     else:
-        write = partial(
-            write_file,
-            file,
-            format=_format(format),
-            overwrite=overwrite,
-            crs=crs,
-            parquet=parquet,
-            gdal=request.gdal,
-        )
-        written = _write_outgrown(write, header, batches)
+
+        def write(header: DatasetHeader) -> Written:
+            return write_file(
+                file,
+                header,
+                batches(),
+                format=_format(format),
+                overwrite=overwrite,
+                crs=crs,
+                parquet=parquet,
+                gdal=request.gdal,
+            )
+
+        written = _write_outgrown(write, header)
     return ExportResult(str(file), written.rows, written.notes)
 
 
+@contextmanager
+def _parts(
+    repo: OpenRepo, view: Dataset, header: DatasetHeader, size: int | None
+) -> Iterator[Parts]:
+    """Give the rows of a dataset, in the columns of a header, part by part."""
+    tasks = _sized_tasks(view, view.schema.select(header.schema.names))
+    with repo.settings.open_engine(view.size) as engine:
+        yield Parts(parts_of(tasks, size or PART_BYTES), engine)
+
+
+def _sized_tasks(view: Dataset, schema: Schema) -> list[tuple[Task, int]]:
+    """Return the tasks that yield some columns of all rows, in order, and what each reads."""
+    files = view.in_files
+    if files is None:
+        tasks = view.scan(schema.names)
+        return [(task, view.size // len(tasks)) for task in tasks]
+    entries = list(files.data_entries)
+    files.bring(entries)
+    found = ((entry, list(files.scan_file(entry, schema))) for entry in entries)
+    return [(task, entry.size // len(tasks)) for entry, tasks in found for task in tasks]
+
+
 def _check(
-    format: str | None, *, crs: str | None, plain: bool, parquet: ParquetForm | None
+    format: str | None,
+    *,
+    crs: str | None,
+    plain: bool,
+    parquet: ParquetForm | None,
+    part_bytes: int | None,
 ) -> None:
     """Refuse what a format has no place for."""
-    if parquet is not None and format in FOLDER_EXPORTS:
+    is_table = format in FOLDER_EXPORTS and format != _PARQUET_DATASET
+    if parquet is not None and is_table:
         raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
-    if format in FOLDER_EXPORTS and crs is not None:
+    if part_bytes is not None and format != _PARQUET_DATASET:
+        raise InvalidArgumentError(
+            "only a folder of Parquet files has parts of a size", hints=("--to parquet-dataset",)
+        )
+    if part_bytes is not None and part_bytes < 1:
+        raise InvalidArgumentError(f"a part cannot have {part_bytes} bytes")
+    if is_table and crs is not None:
         raise InvalidArgumentError("tables are written in the system that a dataset has")
     if plain and format != "delta":
         raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
@@ -148,16 +203,12 @@ def _export_images(
     return Rasters(repo).export(path, file, revision, column=column, overwrite=overwrite)
 
 
-def _write_outgrown(
-    write: Callable[[DatasetHeader, Iterator[pa.RecordBatch]], Written],
-    header: DatasetHeader,
-    batches: Callable[[], Iterator[pa.RecordBatch]],
-) -> Written:
+def _write_outgrown(write: Callable[[DatasetHeader], Written], header: DatasetHeader) -> Written:
     """Write rows, some columns as they are stored: those that hold more than they came as."""
     said: list[str] = []
     while True:
         try:
-            written = write(header, batches())
+            written = write(header)
         except UnsupportedTypeError as error:
             # Later rows may be none of the type that a column first came as.
             field = header.schema.by_name.get(error.column)

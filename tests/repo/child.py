@@ -56,6 +56,8 @@ def work(repo: Repo, what: str) -> None:
                 patiently(repo, path, number)
         case ["meta", path, title]:
             repo.set_meta(path, {"title": title})
+        case ["export", path, folder]:
+            repo.export(path, folder, format="parquet-dataset", part_bytes=1, overwrite=True)
         case ["optimize"]:
             repo.optimize()
         case _:

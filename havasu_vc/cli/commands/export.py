@@ -171,6 +171,12 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     default=None,
     help="Whether the key is a column as well.",
 )
+@click.option(
+    "--part-size",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="With --to parquet-dataset, about how much each file has.  [default: 128]",
+)
 @click.option("--drop-geometry", is_flag=True, help="Write no geometries.")
 @engine_option
 @json_option
@@ -193,13 +199,15 @@ def command(
     covering: bool | None,
     geometry_encoding: str | None,
     geoparquet_version: str | None,
+    part_size: int | None,
     drop_geometry: bool,
     options: _Layer,
 ) -> None:
     r"""Write the rows of DATASET at a revision to FILE.
 
     What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
-    .csv. --to iceberg, iceberg-v3 and delta make a table in a folder; one that is there gets
+    .csv. --to parquet-dataset makes a folder of GeoParquet files, written side by side.
+    --to iceberg, iceberg-v3 and delta make a table in a folder; one that is there gets
     another version with --overwrite. --to geotiff makes a folder of images of rasters, or
     one image of all where FILE ends in .tif; tiles of an image become that image again.
     With --changes FILE gets the rows that differ between two revisions, each with what
@@ -223,6 +231,8 @@ def command(
     parquet = _parquet_form(covering, geometry_encoding, geoparquet_version)
     if parquet is not None and chosen == "geotiff":
         raise click.UsageError("--covering and --geoparquet-version are for GeoParquet")
+    if part_size is not None and chosen != "parquet-dataset":
+        raise click.UsageError("--part-size is for --to parquet-dataset")
     names = parse_names(columns)
     if changes is not None:
         others = {
@@ -233,6 +243,7 @@ def command(
             "--covering or --geoparquet-version": parquet,
             "an option for GDAL": gdal,
             "--drop-geometry": drop_geometry,
+            "--part-size": part_size,
         }
         _check_changes(chosen, [option for option, given in others.items() if given])
         if "@" in dataset and revision != "HEAD":
@@ -272,6 +283,7 @@ def command(
             parquet=parquet,
             gdal=gdal,
             drop_geometry=drop_geometry,
+            part_bytes=None if part_size is None else part_size << 20,
         )
         what = "row"
     invocation.result("havasu.export/v1", copy_object(result))
@@ -291,8 +303,8 @@ def _parquet_form(
 
 def _check_changes(chosen: str | None, others: list[str]) -> None:
     """Refuse what changes are not written to, and options that they do not go with."""
-    if chosen in ("delta", "iceberg", "iceberg-v3"):
-        raise click.UsageError("changes are written to files, not to tables")
+    if chosen in ("delta", "iceberg", "iceberg-v3", "parquet-dataset"):
+        raise click.UsageError("changes are written to one file, not to a folder")
     if chosen == "geotiff":
         raise click.UsageError("changes of rasters are not written as images")
     if others:

@@ -76,3 +76,21 @@ def test_geoparquet_with_boxes_and_older(run: Run, tmp_path: Path) -> None:
     assert "only GeoParquet has" in result.stderr
     result = run("export", "points", path, "--covering", "--geoparquet-version", "1.0")
     assert "GeoParquet 1.1 alone" in result.stderr
+
+
+def test_a_folder_of_parquet_files(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    arguments = ("export", "points", folder, "--to", "parquet-dataset", "--part-size", "1")
+    result = succeed(run(*arguments))
+
+    assert result.stderr == f"Wrote 3 rows of points to {folder}\n"
+    assert [path.name for path in folder.iterdir()] == ["part-00000.parquet"]
+    assert b'"geometry_types":["Point"]' in (folder / "part-00000.parquet").read_bytes()
+    again = run(*arguments)
+    assert again.exit_code == 2 and "--overwrite" in again.output
+    succeed(run(*arguments, "--overwrite", "--covering"))
+    assert b'"covering"' in (folder / "part-00000.parquet").read_bytes()
+    refused = run("export", "points", tmp_path / "one.parquet", "--part-size", "1")
+    assert refused.exit_code == 2 and "--to parquet-dataset" in refused.output
+    refused = run("export", "points", *arguments[2:], "--changes", "HEAD^...HEAD")
+    assert refused.exit_code == 2

@@ -1,0 +1,119 @@
+"""Files of an export that tasks write side by side: threads of this process, or executors.
+
+An engine may run a task twice. Names of files begin with those of the run and of the part, and
+end in what each attempt draws, so that none writes to a file of another; what nobody reported
+is removed at the end.
+"""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.owners import parse_value
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import StorageError
+from havasu_vc.model.task import Task, run_task
+from havasu_vc.records import dataclass
+
+__all__ = [
+    "PART_BYTES",
+    "Parts",
+    "keeping",
+    "parts_of",
+    "require_arrived",
+    "require_seen",
+    "rows_of",
+]
+
+PART_BYTES = 128 << 20
+"""About how much of a dataset each part has, as the dataset stores it."""
+_SHARED = ("export to a folder that all machines share, or with --engine local",)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The rows of a dataset, part by part, and where tasks run that write them."""
+
+    tasks: Sequence[tuple[Task, ...]]
+    """Of each part the tasks that yield its rows, in order."""
+    engine: Engine
+    """What runs the tasks that write."""
+
+    def written(
+        self, make: Callable[[tuple[Task, ...], int], Task], description: str
+    ) -> Iterator[Any]:
+        """Yield what tasks report, of which there is one for each part, in order."""
+        tasks = [make(part, number) for number, part in enumerate(self.tasks or [()])]
+        for batch in self.engine.run(tasks, description=description):
+            yield parse_value(batch)
+
+
+def parts_of(tasks: Sequence[tuple[Task, int]], part_bytes: int) -> list[tuple[Task, ...]]:
+    """Return tasks, each with the bytes that it reads, as parts of about some size, in order.
+
+    >>> read = Task("havasu_vc.engine.spill:read")
+    >>> [len(part) for part in parts_of([(read, 3), (read, 3), (read, 3), (read, 9)], 6)]
+    [2, 1, 1]
+    """
+    parts: list[list[Task]] = []
+    held = 0
+    for task, size in tasks:
+        if not parts or held + size > part_bytes:
+            parts.append([])
+            held = 0
+        parts[-1].append(task)
+        held += size
+    return [tuple(part) for part in parts]
+
+
+def rows_of(tasks: Sequence[Task], number: int) -> Iterator[pa.RecordBatch] | None:
+    """Return the rows of a part; None where it has none and is not the first.
+
+    Of a dataset without rows one file may have to say which columns it has.
+    """
+    batches = (batch for task in tasks for batch in run_task(task) if batch.num_rows)
+    first = next(batches, None)
+    if first is None:
+        return None if number else iter(())
+    return chain([first], batches)
+
+
+def require_seen(folder: Path, place: Path) -> None:
+    """Refuse to write on a machine that does not see a folder, which is to be in some place."""
+    if not folder.is_dir():
+        raise StorageError(
+            f"{platform.node()} does not see {place}, where the files are to be", hints=_SHARED
+        )
+
+
+def require_arrived(file: Path, size: int) -> None:
+    """Refuse a file that its task has written, and that is not here."""
+    if not file.is_file() or file.stat().st_size != size:
+        raise StorageError(
+            f"{file.name} was written on another machine and is not in {file.parent}",
+            hints=_SHARED,
+        )
+
+
+@contextmanager
+def keeping(folder: Path) -> Iterator[tuple[str, set[str]]]:
+    """Give a run a name, and take the names of its files that are to stay in a folder.
+
+    Files whose names have the run's after a number, as in `part-00000-RUN-…`, go at the end.
+    """
+    run, kept = uuid.uuid4().hex[:12], set[str]()
+    try:
+        yield run, kept
+    finally:
+        for path in folder.glob(f"*-{run}-*"):
+            if path.name not in kept:
+                with suppress(OSError):
+                    path.unlink()
