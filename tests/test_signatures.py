@@ -25,6 +25,7 @@ from havasu_vc.merging.merge_commits import MergeRequest
 from havasu_vc.merging.resolving import Resolution
 from havasu_vc.sharing.pushing import PushRequest
 from havasu_vc.transfer.imports import ImportRequest
+from havasu_vc.upkeep.maintenance import OptimizeRequest
 from havasu_vc.upkeep.repairing import RepairRequest
 from tests.repo.points import make
 
@@ -122,6 +123,7 @@ def test_a_word_that_is_misspelt_is_not_ignored(tmp_path: Path) -> None:
         (Repo.merge, MergeRequest),
         (Repo.log, LogRequest),
         (Repo.push, PushRequest),
+        (Repo.optimize, OptimizeRequest),
         (Repo.resolve_conflicts, Resolution),
         (Workspace.check_out_to, Elsewhere),
     ],

@@ -391,7 +391,7 @@ class Repo:
 
     # Upkeep
 
-    optimize = uses(lambda: upkeep.optimize, within=committing)
+    optimize = asks(lambda: upkeep.OptimizeRequest, lambda: upkeep.optimize, within=committing)
     repair = asks(lambda: upkeep.RepairRequest, lambda: upkeep.repair, within=committing)
     upgrade_datasets = uses(lambda: upkeep.upgrade_datasets, within=committing)
     fsck = uses(lambda: upkeep.fsck)

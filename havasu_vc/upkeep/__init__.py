@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.upkeep.maintenance import OptimizeRequest as OptimizeRequest
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
@@ -27,6 +28,7 @@ __getattr__ = loads(
     __name__,
     {
         "maintenance": [
+            "OptimizeRequest",
             "fsck",
             "gc",
             "optimize",

@@ -25,6 +25,7 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import TABLES
+from havasu_vc.records import dataclass
 from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
@@ -40,6 +41,7 @@ from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.rewriting import optimize_dataset
 
 __all__ = [
+    "OptimizeRequest",
     "fsck",
     "gc",
     "optimize",
@@ -50,26 +52,32 @@ TRAILER = "Havasu-Optimize"
 """Names, in a commit message, the datasets that the commit rewrote without changing a row."""
 
 
-def optimize(
-    repo: OpenRepo,
-    datasets: Sequence[str] = (),
-    *,
-    message: str | None = None,
-    dry_run: bool = False,
-) -> CommitResult:
+@dataclass(frozen=True, slots=True)
+class OptimizeRequest:
+    """A rewriting of files that is asked for."""
+
+    datasets: Sequence[str] = ()
+    """Datasets by path; none for all that are sound and in files."""
+    message: str | None = None
+    """The message of the commit."""
+    dry_run: bool = False
+    """Whether to only tell what would be committed."""
+
+
+def optimize(repo: OpenRepo, request: OptimizeRequest) -> CommitResult:
     """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
     kinds = repo.folders(repo.head())
-    paths = tuple(datasets) or tuple(
+    paths = tuple(request.datasets) or tuple(
         path for path in sound_datasets(repo) if is_in_files(kinds[path].marker)
     )
 
     def make(view: Dataset, engine: Engine) -> TreeEdit:
         return optimize_dataset(require_files(view, "optimize"), engine) or TreeEdit(view.path, {})
 
-    text = message or f"Optimize {', '.join(paths)}"
+    text = request.message or f"Optimize {', '.join(paths)}"
     trailers = "\n".join(f"{TRAILER}: {path}" for path in paths)
     return commit_edits(
-        repo, [(path, make) for path in paths], f"{text}\n\n{trailers}", dry_run=dry_run
+        repo, [(path, make) for path in paths], f"{text}\n\n{trailers}", dry_run=request.dry_run
     )
 
 
