@@ -18,6 +18,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.iceberg.metadata import format_metadata
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -111,6 +112,26 @@ class _Part:
         return sum(each.file_size for each in self.files)
 
 
+class _Views:
+    """The versions of a dataset, one after another: what a step made is what the next is upon."""
+
+    def __init__(self, tables: TableMaker, repo: OpenRepo, path: str) -> None:
+        self.repo, self.path = repo, path
+        self._tables = tables
+        self._last: dict[str, Dataset] = {}
+
+    def changed(self, step: Step, schema: Schema) -> Iterator[pa.Table]:
+        """Yield the rows that a step changed, in the columns of a feed."""
+        old = None if step.before is None else self._view(step.before)
+        new = self._view(step.version)
+        self._last = {step.version.commit.id: new}
+        return changed_rows(self.repo, old, new, step.version.commit, schema)
+
+    def _view(self, version: Version) -> Dataset:
+        known = self._last.get(version.commit.id)
+        return self._tables.stored(self.repo, self.path, version) if known is None else known
+
+
 class Feeds:
     """Makes the system tables of datasets, and remembers what it made."""
 
@@ -157,7 +178,8 @@ class Feeds:
         if changes:
             known = self._versions.schemas(repo, path, steps) or [newest.schema]
             schema, gathered = columns_together(path, known, past)
-            parts = [self._changes(repo, path, step, folder) for step in steps]
+            views = _Views(self._tables, repo, path)
+            parts = [self._changes(views, step, folder) for step in steps]
         else:
             schema, gathered = COMMITS, list(past)
             parts = [self._history(path, steps, folder)] if steps else []
@@ -192,12 +214,13 @@ class Feeds:
         """Return how rows are told that steps changed: as their own files do where these are."""
 
         def rows(steps: Sequence[Step], schema: Schema) -> Iterator[pa.Table]:
+            views = _Views(self._tables, repo, path)
             for step in steps:
                 place = _place(folder, step)
                 if place.exists():
                     yield from gathered_rows(place, schema)
                 else:
-                    yield from self._changed(repo, path, step, schema)
+                    yield from views.changed(step, schema)
 
         return Telling(rows)
 
@@ -211,20 +234,15 @@ class Feeds:
         kept = tuple(each for each in files if each.record_count)
         return _Part(version, snapshot_id_of(name, version), kept, layout_of(schema))
 
-    def _changed(self, repo: OpenRepo, path: str, step: Step, schema: Schema) -> Iterator[pa.Table]:
-        new, before = self._tables.stored(repo, path, step.version), step.before
-        old = None if before is None else self._tables.stored(repo, path, before)
-        return changed_rows(repo, old, new, step.version.commit, schema)
-
-    def _changes(self, repo: OpenRepo, path: str, step: Step, folder: Path) -> _Part:
-        commit = step.version.commit
+    def _changes(self, views: _Views, step: Step, folder: Path) -> _Part:
+        commit, repo, path = step.version.commit, views.repo, views.path
 
         def make() -> _Part:
             columns = united(path, self._versions.schemas(repo, path, [step]))
             schema = layout_of(columns).schema
             place = _place(folder, step)
             if not place.exists():
-                write(place, self._changed(repo, path, step, schema), schema)
+                write(place, views.changed(step, schema), schema)
             snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{CHANGES}", step.version)
             file = self._spelled(described(place))
             return _Part(step.version, snapshot_id, (file,), layout_of(schema))
