@@ -31,7 +31,8 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     from havasu_vc.merging import merge
 
     with following(repo):
-        Workspace(repo).require_no_loss(request.revision, merging=True)
+        if request.into is None:
+            Workspace(repo).require_no_loss(request.revision, merging=True)
         return merge(repo, request)
 
 

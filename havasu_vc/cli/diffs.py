@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import Readable, opened_output
@@ -202,6 +203,10 @@ def print_diff(
         with opened_output(options.output) as out:
             summary = writer_named(name)(shown, out, how)
     readable.finish(invocation)
+    if name == "geojson" and repo.git.follows_kart:
+        for path, items in readable.meta.items():
+            told = f"{path} meta changes aren't included in GeoJSON output: {', '.join(items)}"
+            click.echo(f"Warning: {visible(told)}", err=True)
     differs = summary.has_changes or seen.changes or bool(how.files)
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 

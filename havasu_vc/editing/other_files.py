@@ -10,20 +10,18 @@ from collections.abc import Mapping
 
 from havasu_vc.errors import (
     InvalidArgumentError,
-    NoBranchError,
     NoChangesError,
     NotYetSupportedError,
-    StateError,
 )
 from havasu_vc.model.names import DATASET_MARKERS, KART_VERSION, OLD_VERSION, unsafe_reason
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.objects import ObjectId
-from havasu_vc.store.refs import list_branches
 from havasu_vc.store.trees import read_blob
 
-__all__ = ["commit_files", "not_a_users_file", "other_branch"]
+__all__ = ["commit_files", "not_a_users_file"]
 
 
 def not_a_users_file(path: str) -> str | None:
@@ -67,21 +65,3 @@ def commit_files(
         merge = MergedTree(changed, {}, ()) if changed else None
         identity = transaction.commit((), message, merge=merge)
     return CommitResult(identity, branch or repo.head_branch)
-
-
-def other_branch(repo: OpenRepo, ref: str | None) -> str | None:
-    """Return the branch to commit to; None for HEAD, or the branch that it is on."""
-    name = None if ref is None else ref.removeprefix("refs/heads/")
-    if name is None or name in ("HEAD", repo.head_branch):
-        return None
-    found = next((each for each in list_branches(repo.git) if each.name == name), None)
-    if found is None:
-        raise NoBranchError(
-            f"there is no branch {name!r}", hints=(f"`havasu-vc branch {name}` makes it",)
-        )
-    if found.checked_out is not None:
-        raise StateError(
-            f"the branch {name} is checked out at {found.checked_out}",
-            hints=("commit there",),
-        )
-    return name

@@ -16,7 +16,7 @@ from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
-from havasu_vc.editing.other_files import not_a_users_file, other_branch
+from havasu_vc.editing.other_files import not_a_users_file
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
 from havasu_vc.errors import InvalidArgumentError, NoChangesError, PatchError
 from havasu_vc.formats.patch import (
@@ -38,6 +38,7 @@ from havasu_vc.model.names import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import Signature

@@ -25,13 +25,14 @@ from havasu_vc.merging.trees import MergeRules, RootTree, merge_files, merge_tre
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.soundness import tell_broken
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import MERGED_REF, merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
-from havasu_vc.store.refs import move_head, read_head
+from havasu_vc.store.refs import move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import Change
 
@@ -67,6 +68,9 @@ class MergeRequest:
     """Whether to only say what would happen."""
     policy: MergePolicy | None = None
     """The policy that decides without asking; None to leave conflicts."""
+    into: str | None = None
+    """The branch to merge into, which nothing has checked out; None for HEAD. Conflicts are told,
+    and nothing waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +89,26 @@ class MergeResult:
 
 
 def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
-    """Merge a commit into HEAD."""
+    """Merge a commit into HEAD, or into another branch."""
     if request.fast_forward not in FAST_FORWARD:
         raise InvalidArgumentError(f"there is no fast-forward mode {request.fast_forward!r}")
     require_calm(repo)
-    ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
+    branch = other_branch(repo, request.into)
+    ours = repo.resolve("HEAD" if branch is None else f"refs/heads/{branch}")
+    theirs = repo.resolve(request.revision)
     if ours.commit is None or theirs.commit is None:
         raise InvalidArgumentError(f"{request.revision} is no commit")
     bases = merge_bases(repo, ours.commit, theirs.commit, request.revision)
     if bases == (theirs.commit,):
         return MergeResult("up-to-date", ours.commit)
     if bases == (ours.commit,) and request.fast_forward != "never" and not request.squash:
-        return _fast_forward(repo, theirs.commit, request)
+        return _fast_forward(repo, theirs.commit, request, branch)
     if request.fast_forward == "only":
         raise StateError(
             f"HEAD cannot be fast-forwarded to {request.revision}: it has commits of its own",
             hints=("merge without --ff-only",),
         )
-    message = request.message or _message(repo, request.revision)
+    message = request.message or _message(branch or repo.head_branch, request.revision)
     state = MergeState(
         ours.commit,
         theirs.commit,
@@ -112,11 +118,10 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
         kind="squash" if request.squash else "merge",
         parents=() if request.squash else (theirs.commit,),
     )
-    return merge_commits(repo, state, dry_run=request.dry_run)
+    return merge_commits(repo, state, dry_run=request.dry_run, branch=branch)
 
 
-def _message(repo: OpenRepo, name: str) -> str:
-    branch = repo.head_branch
+def _message(branch: str | None, name: str) -> str:
     return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
 
 
@@ -142,11 +147,18 @@ def require_calm(repo: OpenRepo) -> None:
         raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
 
 
-def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeResult:
+def _fast_forward(
+    repo: OpenRepo, commit: str, request: MergeRequest, branch: str | None
+) -> MergeResult:
     if request.dry_run:
         return MergeResult("fast-forward", None)
+    told = f"merge {request.revision}: Fast-forward"
+    if branch is not None:
+        ref = f"refs/heads/{branch}"
+        move_ref(repo.git, ref, old=read_ref(repo.git, ref), new=commit, message=told)
+        return MergeResult("fast-forward", commit)
     if repo.git.is_bare or repo.git.is_kart:
-        move_head(repo.git, read_head(repo.git), commit, f"merge {request.revision}: Fast-forward")
+        move_head(repo.git, read_head(repo.git), commit, told)
     else:
         # git brings the user's own files along, or refuses when that would lose edits.
         with moving_all(repo.git, commit):
@@ -155,14 +167,19 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
     return MergeResult("fast-forward", commit)
 
 
-def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -> MergeResult:
-    """Merge from the three commits; with resolutions, when `state` has some."""
+def merge_commits(
+    repo: OpenRepo, state: MergeState, *, dry_run: bool = False, branch: str | None = None
+) -> MergeResult:
+    """Merge from the three commits; with resolutions, when `state` has some.
+
+    A `branch` is another than HEAD's: what is in conflict there does not wait.
+    """
     ours, theirs = repo.resolve(state.ours), repo.resolve(state.theirs)
-    with Transaction(repo) as transaction:
+    with Transaction(repo, branch=branch) as transaction:
         transaction.require_head(state.ours)
         base = base_of(repo, transaction, state)
         files = _files(repo, state, (base, ours.tree, theirs.tree))
-        if not dry_run:
+        if not dry_run and branch is None:
             _require_committed(repo, tuple(files))
         merged = merge_datasets(repo, transaction, base, state)
         for tree in (ours, theirs):
@@ -178,7 +195,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
         edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}
         if waiting:
-            if not dry_run:
+            if not dry_run and branch is None:
                 shown = _show_merged(repo, transaction, merged)
                 write_state(repo.git, replace(state.with_conflicts(waiting), merged=shown))
             return MergeResult("conflicts", None, changes, waiting)
@@ -195,7 +212,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
                 author=state.author,
                 merge=MergedTree(files, internals, state.parents, markers_of(merged)),
             )
-    if not dry_run:
+    if not dry_run and branch is None:
         drop_state(repo.git)
     return MergeResult(kind, commit, changes)
 

@@ -37,6 +37,7 @@ from havasu_vc.model.diffs import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import WaitingMerge
 from havasu_vc.repo.soundness import defect_of
 from havasu_vc.store.drafts import Draft
@@ -136,13 +137,16 @@ def conflict_counts(found: Sequence[DatasetConflicts]) -> dict[str, ConflictCoun
     }
 
 
-def merge_context(repo: OpenRepo, revision: str) -> MergeContext | None:
-    """Return the commits of a merge into HEAD; None where they have nothing in common."""
-    ours, theirs = repo.resolve("HEAD").commit, repo.resolve(revision).commit
+def merge_context(repo: OpenRepo, revision: str, *, into: str | None = None) -> MergeContext | None:
+    """Return the commits of a merge into HEAD or a branch; None if they have nothing in common."""
+    branch = other_branch(repo, into)
+    ours = repo.resolve("HEAD" if branch is None else f"refs/heads/{branch}").commit
+    theirs = repo.resolve(revision).commit
     base = merge_base(repo.git, ours, theirs) if ours and theirs else None
     if ours is None or theirs is None or base is None:
         return None
-    return _context(repo, base, ours, theirs, revision)
+    found = _context(repo, base, ours, theirs, revision)
+    return found if branch is None else replace(found, ours=MergeSide(ours, branch))
 
 
 def _context(repo: OpenRepo, base: str, ours: str, theirs: str, name: str) -> MergeContext:

@@ -52,6 +52,11 @@ CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 @click.option(
     "--fail-on-conflict", is_flag=True, help=f"Exit with {CONFLICT} on conflicts, and keep none."
 )
+@click.option(
+    "--into",
+    metavar="BRANCH",
+    help="Merge into this branch, and leave HEAD where it is; implies --fail-on-conflict.",
+)
 @click.option("--continue", "go_on", is_flag=True, help="Conclude the merge that waits.")
 @click.option("--abort", is_flag=True, help="Drop the merge that waits.")
 @engine_option
@@ -68,6 +73,7 @@ def command(
     message_file: TextIO | None,
     policies: tuple[str, ...],
     fail_on_conflict: bool,
+    into: str | None,
     go_on: bool,
     abort: bool,
 ) -> int:
@@ -102,7 +108,8 @@ def command(
         invocation,
         repo,
         name,
-        fail_on_conflict=fail_on_conflict,
+        fail_on_conflict=fail_on_conflict or into is not None,
+        into=into,
         message=message,
         fast_forward="only" if ff_only else wanted[fast_forward],
         squash=squash,
@@ -130,13 +137,14 @@ def merge_and_tell(
     dry_run: bool = False,
     policy: MergePolicy | None = None,
     fail_on_conflict: bool = False,
+    into: str | None = None,
     fetched: Fetched | None = None,
 ) -> int:
-    """Merge a revision into HEAD, tell what came of it, and return the exit code.
+    """Merge a revision into HEAD or a branch, tell what came of it, and return the exit code.
 
     What was `fetched` before stands in the JSON with it.
     """
-    context = repo.merge_context(name)
+    context = repo.merge_context(name, into=into)
     result = repo.merge(
         name,
         message=message,
@@ -144,9 +152,10 @@ def merge_and_tell(
         squash=squash,
         dry_run=dry_run,
         policy=policy,
+        into=into,
     )
     refused = bool(result.conflicts) and fail_on_conflict
-    if refused and not dry_run:
+    if refused and not dry_run and repo.status().waiting is not None:
         repo.abort_merge()
     if context is not None:
         text = _message(repo, result, message, name, context)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import in_karts_words
+from havasu_vc.cli.as_kart import in_karts_words, is_called_kart
 from havasu_vc.cli.commands.switch import open_to_switch
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -20,6 +21,7 @@ from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, 
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import WorkspaceChanges
+    from havasu_vc.library import Repo
 
 __all__ = ["command"]
 
@@ -29,11 +31,10 @@ __all__ = ["command"]
 @click.option(
     "--list-untracked-tables",
     is_flag=True,
-    expose_value=False,
-    help="Nothing: tables that are no dataset yet are always listed.",
+    help="List tables that are no dataset yet, which are always told unless called kart.",
 )
 @click.pass_obj
-def command(invocation: Invocation, output_format: str) -> None:
+def command(invocation: Invocation, output_format: str, list_untracked_tables: bool) -> None:
     """Show where HEAD is, what is edited in the workspace and what stands in the way.
 
     Edits are those that an engine made in the tables of `havasu-vc checkout`; they are
@@ -44,6 +45,10 @@ def command(invocation: Invocation, output_format: str) -> None:
     printed = _printed(status, workspace)
     problems = (*status.problems, *(() if workspace is None else workspace.problems))
     notes = () if workspace is None else workspace.notes
+    if is_called_kart():
+        new = tuple(f"the table {name} is no dataset yet" for name in printed.untracked or ())
+        notes = tuple(each for each in notes if not each.startswith(new))
+        printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
     if (other := status.elsewhere) is not None:
         notes = (*notes, f"{other} has commits: `havasu-vc switch {other}`")
     if output_format == "json":
@@ -51,6 +56,9 @@ def command(invocation: Invocation, output_format: str) -> None:
         return
     told = format_status(printed, color=invocation.colored(sys.stdout))
     click.echo(in_karts_words(told), nl=False)
+    if is_called_kart() and printed.untracked is not None:
+        for line in _untracked_lines(printed.untracked):
+            click.echo(line)
     if status.state not in ("clean", "merge of Kart's") and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
         if status.state not in ("bisect", "am"):
@@ -82,6 +90,23 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
         merging=None if waiting is None else waiting.context,
         conflicts={} if waiting is None else waiting.conflicts,
     )
+
+
+def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -> RepositoryStatus:
+    """Return a status with what Kart tells of a working copy, which scripts compare."""
+    parts: dict[str, object] = {"workdir": {"status": "notFound"}}
+    location = repo.config.get("kart.workingcopy.location")
+    tabular = printed.parts.get("tabular")
+    if tabular is not None and location is not None:
+        kept = {name: tabular[name] for name in ("type", "status")}
+        parts = {"tabular": {"location": location, **kept}, **parts}
+    return replace(printed, parts=parts, untracked=printed.untracked if untracked else None)
+
+
+def _untracked_lines(tables: Sequence[str]) -> list[str]:
+    if not tables:
+        return ["", "No untracked tables found."]
+    return ["", "Untracked tables:", *(f"  {visible(each)}" for each in tables)]
 
 
 def _summary(workspace: WorkspaceChanges) -> ChangeSummary:

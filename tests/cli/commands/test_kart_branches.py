@@ -1,0 +1,106 @@
+"""Merges into a branch that is not checked out, and how the status stands in Kart's place."""
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, invoke, succeed
+from tests.support.git import run_git
+
+
+@pytest.fixture(params=["--kart", "--havasu"])
+def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A repository of either kind with `points` on main and its branches `left` and `right`."""
+    source, repo = tmp_path / "points.csv", tmp_path / "repo"
+    source.write_text(FIRST)
+    succeed(invoke(["init", repo, *([] if request.param == "--havasu" else ["--kart"])]))
+    options = ("--primary-key", "id", "--crs", "EPSG:4326", "--no-checkout")
+    succeed(invoke(["-C", repo, "import", source, *options]))
+    for name in ("left", "right"):
+        succeed(invoke(["-C", repo, "branch", name]))
+    return repo
+
+
+def rename(repo: Path, branch: str, row: int, name: str) -> None:
+    """Commit another name of a row to a branch."""
+    header = {"message": name, "authorName": "Ann", "authorEmail": "ann@example.com"}
+    diff = {"points": {"feature": [{"+": {"id": row, "name": name}}]}}
+    patch = json.dumps({"kart.patch/v1": header, "kart.diff/v1+hexwkb": diff})
+    succeed(invoke(["-C", repo, "apply", "--ref", branch, "-"], stdin=patch))
+
+
+def head(repo: Path, name: str) -> str:
+    return run_git("rev-parse", name, cwd=repo).strip()
+
+
+def names(repo: Path, branch: str) -> list[str]:
+    shown = succeed(invoke(["-C", repo, "cat", f"points@{branch}", "-o", "csv"])).stdout
+    return [line.split(",")[1] for line in shown.splitlines()[1:]]
+
+
+def test_a_merge_goes_into_another_branch_and_head_stays(repo: Path) -> None:
+    rename(repo, "left", 1, "uno")
+    before = head(repo, "main")
+    told = succeed(invoke(["-C", repo, "merge", "--into=right", "left", "-o", "json"])).stdout
+    assert json.loads(told)["kart.merge/v1"]["branch"] == "right"
+    assert head(repo, "right") == head(repo, "left") and head(repo, "HEAD") == before
+
+    rename(repo, "left", 2, "due")
+    rename(repo, "right", 3, "tre")
+    succeed(invoke(["-C", repo, "merge", "--into", "right", "left", "-m", "Both"]))
+    assert names(repo, "right") == ["uno", "due", "tre"]
+    assert names(repo, "main") == ["one", "two", "three"]
+    assert run_git("log", "-1", "--format=%s %P", "right", cwd=repo).split()[0] == "Both"
+    assert len(run_git("log", "-1", "--format=%P", "right", cwd=repo).split()) == 2
+    assert head(repo, "HEAD") == before
+
+
+def test_conflicts_of_another_branch_end_the_merge(repo: Path) -> None:
+    rename(repo, "left", 1, "uno")
+    rename(repo, "right", 1, "eins")
+    before = head(repo, "right")
+    result = invoke(["-C", repo, "merge", "--into", "right", "left"])
+    assert result.exit_code == 21
+    assert head(repo, "right") == before
+    assert "merging" not in succeed(invoke(["-C", repo, "status"])).stdout
+    assert invoke(["-C", repo, "merge", "--into", "nowhere", "left"]).exit_code == 43
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_the_status_is_karts(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute("CREATE TABLE owners (number INTEGER PRIMARY KEY)")
+
+    def status(*options: str) -> str:
+        return succeed(invoke(["-C", repo, "status", *options])).stdout
+
+    value = json.loads(status("-o", "json"))
+    assert list(value) == ["kart.status/v2"]
+    assert value["kart.status/v2"]["workingCopy"] == {
+        "parts": {
+            "tabular": {"location": "edits.gpkg", "type": "gpkg", "status": "ok"},
+            "workdir": {"status": "notFound"},
+        },
+        "changes": {},
+        "nonCheckoutDatasets": [],
+    }
+    assert status() == "On branch main\n\nNothing to commit, working copy clean\n"
+    assert status("--list-untracked-tables").endswith("\n\nUntracked tables:\n  owners\n")
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute("DROP TABLE owners")
+    assert status("--list-untracked-tables").endswith("\n\nNo untracked tables found.\n")
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_geojson_warns_of_meta_items(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "meta", "set", "points", "title=Points", "description=Three"]))
+    shown = succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "geojson"]))
+    warning = "Warning: points meta changes aren't included in GeoJSON output: "
+    assert shown.stderr.strip() in (warning + "description, title", warning + "title, description")
+    assert json.loads(shown.stdout)["features"] == []
