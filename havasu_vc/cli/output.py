@@ -80,10 +80,14 @@ class Readable:
     def __init__(self, diffs: Iterable[DatasetDiff]) -> None:
         self._diffs = diffs
         self._errors: list[HavasuError] = []
+        self.meta: dict[str, list[str]] = {}
+        """Meta items that differ in what was printed so far, by dataset."""
 
     def __iter__(self) -> Iterator[DatasetDiff]:
         try:
             for diff in self._diffs:
+                if diff.meta:
+                    self.meta[diff.path] = [change.name for change in diff.meta]
                 yield replace(diff, changes=self._rows(diff))
         except UNREAD as error:
             self._errors.append(error)
