@@ -1,4 +1,4 @@
-"""What a feed has from before its snapshots: rows of many commits gathered in one file.
+"""The past of a feed, before its snapshots: rows of many commits gathered in one file.
 
     <data folder>/catalog/feeds/<feed>/data/<newest commit>-past.parquet
 

@@ -19,7 +19,7 @@ _MOST_KNOWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class VersionColumns:
-    """What is to be known of a version."""
+    """The columns of a version, and whose they are."""
 
     identity: str | None
     """Which dataset it is of."""
