@@ -37,7 +37,9 @@ def probe(session: SparkSession) -> list[str]:
     try:
         rows = collected(session.range(0, count, 1, count).mapInArrow(_facts, _FACTS))
     except EngineError as error:
-        cause = error.message.partition(": ")[2]
+        _, _, cause = error.message.partition(": ")
+        if not cause:
+            raise  # it says all by itself
         raise EngineError(
             f"the executors of {context.master} cannot run tasks of havasu-vc: {cause}",
             hints=(

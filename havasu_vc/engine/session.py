@@ -36,6 +36,7 @@ __all__ = [
     "cause_of",
     "chosen_master",
     "ensure_package",
+    "given_up",
     "is_local_master",
     "require_java",
     "require_spark",
@@ -58,6 +59,10 @@ _SETTINGS = {
 }
 _SETTING = re.compile(r"([^#\s=][^\s=]*)(?:\s*=\s*|\s+)(.*)")
 _LOST = re.compile(r"^Lost task [^:]*\): ")
+_DIED = re.compile(r"Error from python worker:\n(?:.*\n)*?(.*\S.*)\n\s*PYTHONPATH was:")
+_OTHER_PYTHON = re.compile(
+    r"worker has different version: (\d+\.\d+) than that in driver: (\d+\.\d+)"
+)
 _OURS = ("spark.sql.session.timeZone",)
 """What no default may change: what rows mean depends on it."""
 _WORKER_PATH = "spark.executorEnv.PYTHONPATH"
@@ -247,10 +252,32 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
             spark.conf.set(name, before)
 
 
+def given_up(what: str, error: Exception, *hints: str) -> EngineError:
+    """Return what it means that Spark ended some work with an error."""
+    found = _OTHER_PYTHON.search(_said_of(error))
+    if found is None:
+        return EngineError(f"Spark gave up on {what}: {cause_of(error)}", hints=hints)
+    there, here = found.groups()
+    return EngineError(
+        f"Spark's workers run Python {there}, and this program runs Python {here}",
+        hints=(
+            f"set PYSPARK_PYTHON to a Python {here} with pyarrow, as {sys.executable} is, "
+            "and start Spark again",
+            "or send one: `git config havasu.spark.archives ENVIRONMENT.tar.gz#environment`",
+        ),
+    )
+
+
+def _said_of(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    return str(java.toString()) if java is not None else str(error)
+
+
 def cause_of(error: Exception) -> str:
     """Return the line of Spark's many that says what happened."""
-    java = getattr(error, "java_exception", None)
-    text = str(java.toString()) if java is not None else str(error)
+    text = _said_of(error)
+    if (died := _DIED.search(text)) is not None:
+        return died[1].strip()
     _, traceback, python = text.partition("Traceback (most recent call last):")
     if traceback:
         for line in python.splitlines():

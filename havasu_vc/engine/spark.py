@@ -26,9 +26,9 @@ from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.probing import probe
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.session import (
-    cause_of,
     chosen_master,
     ensure_package,
+    given_up,
     is_local_master,
     require_spark,
     start_session,
@@ -401,9 +401,10 @@ class WindowedRun:
             return EngineError("the run was stopped")
         last = min(first + self._size, len(self._tasks))
         tasks = f"tasks {first + 1} to {last} of {len(self._tasks)}"
-        translated = EngineError(
-            f"Spark gave up on {tasks}: {cause_of(error)}",
-            hints=("run again with `--engine local`, or with more memory for the executors",),
+        translated = given_up(
+            tasks,
+            error,
+            "run again with `--engine local`, or with more memory for the executors",
         )
         translated.__cause__ = error
         return translated

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from havasu_vc.engine.dealing import OwnedPiece, given_to
 from havasu_vc.engine.protocol import Batches, checked_batches
-from havasu_vc.engine.session import cause_of, setting
+from havasu_vc.engine.session import given_up, setting
 from havasu_vc.engine.spill import read
 from havasu_vc.engine.worker import forget_archives, pickled_error
 from havasu_vc.errors import EngineError, HavasuError
@@ -333,8 +333,10 @@ def collected(frame: DataFrame) -> list[Any]:
         done.wait(10)
         raise
     if failed:
-        raise EngineError(
-            f"Spark gave up on the edit: {cause_of(failed[0])}",
-            hints=("nothing was committed", "run again, with more memory for the executors"),
+        raise given_up(
+            "the edit",
+            failed[0],
+            "nothing was committed",
+            "run again, with more memory for the executors",
         ) from failed[0]
     return found

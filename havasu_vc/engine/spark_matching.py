@@ -27,7 +27,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import DEALT
 from havasu_vc.datasets.matching import HASHES, PLACES
 from havasu_vc.engine.protocol import Batches, checked_batches
-from havasu_vc.engine.session import cause_of
+from havasu_vc.engine.session import given_up
 from havasu_vc.engine.spark_dealing import (
     ERROR,
     OUTCOME,
@@ -42,7 +42,7 @@ from havasu_vc.engine.spark_dealing import (
     task_frame,
 )
 from havasu_vc.engine.worker import pickled_error
-from havasu_vc.errors import EngineError, HavasuError
+from havasu_vc.errors import HavasuError
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task
 
@@ -251,10 +251,8 @@ class _Rows:
             row = self._next()  # the plan is made by then
         while row is not None:
             if isinstance(row, Exception):
-                raise EngineError(
-                    f"Spark gave up on the comparison: {cause_of(row)}",
-                    hints=("run again, with more memory for the executors",),
-                ) from row
+                more = "run again, with more memory for the executors"
+                raise given_up("the comparison", row, more) from row
             yield row
             row = self._next()
 

@@ -68,8 +68,67 @@ def test_no_python_at_all(tmp_path: Path) -> None:
     refused(imported(tmp_path, "/nowhere/python"), "/nowhere/python")
 
 
+def test_a_python_that_ends_at_once(tmp_path: Path) -> None:
+    dying = "sys.exit('no such library')"
+    refused(imported(tmp_path, python_with(tmp_path, dying)), "no such library")
+
+
 def test_a_python_without_pyarrow(tmp_path: Path) -> None:
     refused(imported(tmp_path, python_with(tmp_path, "sys.modules['pyarrow'] = None")), "yarrow")
+
+
+OTHER = """
+class Version(tuple):
+    major, minor, micro, releaselevel, serial = sys.version_info
+    def __getitem__(self, at):
+        asked = sys._getframe(1).f_code.co_name == "check_python_version"
+        return (3, 99) if asked else super().__getitem__(at)
+
+sys.version_info = Version(sys.version_info)
+"""
+"""Makes Spark take a Python for one of another version."""
+MINE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def told_of_another_python(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 11, done.stderr
+    error, *hints = done.stderr.strip().splitlines()
+    assert error == f"Error: Spark's workers run Python 3.99, and this program runs Python {MINE}"
+    assert f"set PYSPARK_PYTHON to a Python {MINE}" in hints[0] and sys.executable in hints[0]
+    assert "Traceback" not in done.stderr and len(hints) == 2
+
+
+def test_a_python_of_another_version(tmp_path: Path) -> None:
+    told_of_another_python(imported(tmp_path, python_with(tmp_path, OTHER)))
+
+
+SESSION = """
+import sys
+from pyspark.sql import SparkSession
+from havasu_vc.cli.main import main
+SparkSession.builder.master("local[1]").getOrCreate()
+main()
+"""
+
+
+def test_a_local_session_whose_workers_are_of_another_version(tmp_path: Path) -> None:
+    """Somebody else started it, so nobody asked its workers first."""
+    repo = empty_repo(tmp_path / "repo")
+    pq.write_table(pa.table({"id": range(50)}), tmp_path / "t.parquet")
+    given = ["import", str(tmp_path / "t.parquet"), "--primary-key", "id", "--engine", "spark"]
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION, *given],
+        env=os.environ
+        | {"PYSPARK_PYTHON": python_with(tmp_path, OTHER), "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stderr.splitlines(keepends=True)
+    first = next(n for n, line in enumerate(lines) if line.startswith("Error: "))
+    done.stderr = "".join(lines[first:])
+    told_of_another_python(done)
 
 
 def test_a_worker_with_a_havasu_vc_of_its_own(tmp_path: Path) -> None:
