@@ -42,6 +42,17 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "Can't resolve as a fast-forward merge and --ff-only specified",
         ),
         (r"(.+) has edits that are not committed", r"\1 has uncommitted changes"),
+        (r"git says: a branch named '(.+)' already exists", r"A branch named '\1' already exists."),
+        (
+            r"there is a dataset '(.+)' already",
+            r"Cannot import to \1/ - already exists in repository",
+        ),
+        (
+            r"(.+) is the working copy of this repository",
+            "Import-source is already inside working-copy.",
+        ),
+        (r"there is no file (\w+:.+)", r"'\1' doesn't appear to be valid"),
+        (r"there is no file (.+)", r"Couldn't find '\1'"),
         (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
         (
             r"the patch changes nothing: it has no (`.*`)",
@@ -54,6 +65,8 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _CODES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile("Failed to parse JSON patch file"), 1),
     (re.compile("Patch contains no author or head information"), 2),
+    (re.compile("A branch named '.+' already exists"), 2),
+    (re.compile("Cannot import to .+ - already exists in repository"), 31),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""
 

@@ -51,6 +51,7 @@ def test_called_kart_it_makes_karts_repositories(
     repo = tmp_path / "repo"
     assert "Initialized repository" in succeed(invoke(["init", repo])).stdout
     assert (repo / ".kart").is_dir()
+    repo = tmp_path / "other"
     imported(repo, csv_file)
     clean = succeed(invoke(["-C", repo, "data", "ls"]))
     assert clean.stdout == "table\n" and "havasu-vc" not in clean.output
@@ -285,3 +286,22 @@ def test_a_branch_of_a_remote_alone_is_not_guessed_when_told(
     succeed(invoke(["-C", repo, "checkout", "side"]))
     listed = succeed(invoke(["-C", repo, "status", "--list-untracked-tables", "-o", "json"]))
     assert json.loads(listed.stdout)["kart.status/v2"]["branch"] == "side"
+
+
+def test_called_kart_what_is_there_already_ends_as_in_kart(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    cases: list[tuple[list[str | Path], int, str]] = [
+        (["switch", "-c", "main"], 2, "A branch named 'main' already exists."),
+        (["checkout", "-b", "main"], 2, "A branch named 'main' already exists."),
+        (["import", csv_file], 31, "Cannot import to table/ - already exists in repository"),
+        (["import", repo / "repo.gpkg"], 2, "Import-source is already inside working-copy."),
+        (["import", "ann:roads"], 48, "'ann:roads' doesn't appear to be valid"),
+        (["import", "GPKG:roads.gpkg"], 48, "Couldn't find 'roads.gpkg'"),
+        (["init", repo], 20, f'"{repo}" isn\'t empty'),
+    ]
+    for arguments, code, told in cases:
+        result = invoke(["-C", repo, *arguments])
+        assert (result.exit_code, result.stderr) == (code, f"Error: {told}\n"), arguments

@@ -12,7 +12,7 @@ from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import StateError, StorageError
 from havasu_vc.library import Repo
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def command(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{place} cannot be made: {error.strerror}") from error
+    if is_called_kart() and any(place.iterdir()):
+        raise StateError(f'"{place}" isn\'t empty')
     repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
     if repo.git.is_kart or kart:
         stand_in()
