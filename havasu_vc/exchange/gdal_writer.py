@@ -348,6 +348,11 @@ class LayerShape:
             self._refuse_other(codes)
         return wkb
 
+    @property
+    def _announced(self) -> bool:
+        geometry = self.geometry.field.geometry
+        return geometry is not None and geometry.shape is not None
+
     def _note_json(self, codes: set[int]) -> None:
         name = self.geometry.field.name
         if any(code >= 2000 for code in codes):
@@ -374,7 +379,9 @@ class LayerShape:
         dimensions = {code // 1000 for code in self.codes | codes}
         if self.format is ExportFormat.FLATGEOBUF:
             declared = _dimensions(self.shape)
-            if dimensions - {declared}:
+            # A type that the first rows have is not announced: later ones may have others.
+            mixed = self.shape is not None and len(self.codes) == 1 and codes - self.codes
+            if dimensions - {declared} or (mixed and not self._announced):
                 raise self._refused("holds Z and M where all rows have them and are of one type")
             return
         if len(dimensions) > 1:

@@ -212,6 +212,10 @@ def _write_outgrown(write: Callable[[DatasetHeader], Written], header: DatasetHe
         except UnsupportedTypeError as error:
             # Later rows may be none of the type that a column first came as.
             field = header.schema.by_name.get(error.column)
+            if field is not None and field.geometry is not None and field.geometry.shape is None:
+                # Nor of the one geometry type that its first rows have.
+                header = replace(header, schema=_of_any_shape(header.schema, field))
+                continue
             if field is None or not has_source_type(field):
                 raise
             said.append(f"column {field.name!r} came as {source_type(field)} and has outgrown it")
@@ -224,6 +228,13 @@ def _outgrown(schema: Schema, column: Field) -> Schema:
     """Return a schema of which one column is given out as it is stored."""
     fields = (as_stored(each) if each == column else each for each in schema.fields)
     return replace(schema, fields=tuple(fields))
+
+
+def _of_any_shape(schema: Schema, column: Field) -> Schema:
+    """Return a schema of which one column announces that it holds geometries of any type."""
+    assert column.geometry is not None
+    given = replace(column, geometry=replace(column.geometry, shape="GEOMETRY"))
+    return replace(schema, fields=tuple(given if f == column else f for f in schema.fields))
 
 
 def _export_iceberg(

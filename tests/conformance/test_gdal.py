@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyogrio
 import pytest
+import shapely
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -20,7 +22,9 @@ from tests.conformance.ours import NAME, agrees, folder, made, same_system
 from tests.conformance.tables import (
     KEY,
     Append,
+    Column,
     Delete,
+    Geo,
     History,
     MoveFirst,
     Row,
@@ -172,3 +176,15 @@ def edit(file: Path, step: Step, before: State) -> None:
     if isinstance(step, Append) and step.rows:
         come = replace(before, rows={row[KEY]: row for row in step.rows})
         write(file, come, append=True)
+
+
+def test_later_rows_of_another_type_of_geometry_go_to_flatgeobuf() -> None:
+    shapes = shapely.Point(1, 2), shapely.box(0, 0, 1, 1)
+    point, square = (bytes(shapely.to_wkb(each)) for each in shapes)
+    first = State((Column(KEY, pa.int64()), Column("geom", pa.binary(), Geo("EPSG:2193"))), {})
+    rows = tuple({KEY: key, "geom": point} for key in (3, 5, 6))
+    history = History(first, (Append(rows), Update(({KEY: 3, "geom": square},))))
+    with folder() as place:
+        repo = made(place, history)
+        repo.export(NAME, place / "t.fgb")
+        same_rows(read(place / "t.fgb", history.last), history.last, "fgb")

@@ -12,23 +12,8 @@ from tests.conformance import ours
 from tests.conformance.comparing import same_rows
 from tests.conformance.drawing import KINDS, Abilities, histories
 from tests.conformance.ours import BY_KEY, NAME, agrees, folder, made
-from tests.conformance.tables import (
-    KEY,
-    AddColumn,
-    Append,
-    Delete,
-    DropColumn,
-    History,
-    MoveFirst,
-    Partition,
-    RenameColumn,
-    Row,
-    State,
-    Step,
-    Update,
-    Widen,
-    arrow,
-)
+from tests.conformance.spark_sql import Written
+from tests.conformance.tables import History, Partition
 from tests.conformance.tally import Tally
 from tests.support.templates import LOCAL, empty_repo
 
@@ -49,84 +34,6 @@ tried = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 Catalog = Callable[[Path | str], str]
 
 
-class Written:
-    """A table that Spark changes by SQL."""
-
-    def __init__(self, spark: "SparkSession", name: str) -> None:
-        self.spark = spark
-        self.name = name
-
-    def make(self, first: State, version: int, way: str) -> None:
-        self._view(first, [])
-        modes = ", ".join(
-            f"'write.{each}.mode' = '{way}'" for each in ("delete", "update", "merge")
-        )
-        self.spark.sql(
-            f"CREATE TABLE {self.name} USING iceberg TBLPROPERTIES"
-            f" ('format-version' = '{version}', {modes}) AS SELECT * FROM given"
-        )
-
-    def _view(self, state: State, rows: list[Row]) -> None:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        # Moments without a zone would be taken as those of the session's.
-        schema = from_arrow_schema(state.schema, prefer_timestamp_ntz=True)
-        frame = self.spark.createDataFrame(arrow(rows, state.schema), schema)
-        frame.createOrReplaceTempView("given")
-
-    def _type(self, state: State, name: str, parent: str | None = None) -> str:
-        from pyspark.sql.types import StructType
-
-        self._view(state, [])
-        schema = self.spark.table("given").schema
-        if parent is not None:
-            inner = schema[parent].dataType
-            assert isinstance(inner, StructType)
-            schema = inner
-        ddl = StructType([schema[name]]).toDDL()
-        # The name is before the type, quoted where that is needed.
-        return ddl.removeprefix(f"`{name}`").removeprefix(name).strip()
-
-    def rows(self) -> list[Row]:
-        found: list[Row] = self.spark.sql(f"SELECT * FROM {self.name}").toArrow().to_pylist()
-        return found
-
-    def apply(self, step: Step, before: State) -> None:
-        sql = self.spark.sql
-        table = f"ALTER TABLE {self.name}"
-        match step:
-            case Update(rows):
-                self._view(before, list(rows))
-                sql(
-                    f"MERGE INTO {self.name} t USING given g ON t.{KEY} = g.{KEY}"
-                    " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-                )
-            case Append(rows):
-                self._view(before, list(rows))
-                sql(f"INSERT INTO {self.name} BY NAME SELECT * FROM given")
-            case Delete(keys):
-                sql(f"DELETE FROM {self.name} WHERE {KEY} IN ({', '.join(map(str, keys))})")
-            case AddColumn(column, parent):
-                type_ = self._type(step.applied(before), column.name, parent)
-                path = f"`{column.name}`" if parent is None else f"`{parent}`.`{column.name}`"
-                sql(f"{table} ADD COLUMN {path} {type_}")
-            case DropColumn(name):
-                sql(f"{table} DROP COLUMN `{name}`")
-            case RenameColumn(old, new):
-                sql(f"{table} RENAME COLUMN `{old}` TO `{new}`")
-            case Widen(name):
-                sql(f"{table} ALTER COLUMN `{name}` TYPE {self._type(step.applied(before), name)}")
-            case MoveFirst(name):
-                sql(f"{table} ALTER COLUMN `{name}` FIRST")
-            case Partition(name, transform):
-                how = {
-                    "identity": f"`{name}`",
-                    "bucket": f"bucket(3, `{name}`)",
-                    "truncate": f"truncate(4, `{name}`)",
-                }.get(transform, f"{transform}(`{name}`)")
-                sql(f"{table} ADD PARTITION FIELD {how}")
-
-
 @given(
     history=histories(WRITES),
     version=st.sampled_from([1, 2, 3]),
@@ -138,7 +45,9 @@ def test_import(
 ) -> None:
     with folder() as place:
         written = Written(spark, f"{iceberg(place / 'lake')}.n.t")
-        written.make(history.first, version, "copy-on-write" if version == 1 else way)
+        modes = {f"write.{each}.mode": way for each in ("delete", "update", "merge")}
+        properties = {"format-version": str(version)} | ({} if version == 1 else modes)
+        written.make(history.first, "iceberg", properties)
         for step, before in zip(history.steps, history.states, strict=False):
             written.apply(step, before)
         repo = empty_repo(place / "repo", settings=LOCAL)
