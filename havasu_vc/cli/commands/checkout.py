@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import find_goal, follow
-from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_head
+from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_head, tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
@@ -177,12 +177,27 @@ def command(
         _tell(invocation, repo, repo.workspace.relocate())
         return
     if names or branch is not None:
+        was = repo.head().commit
         created = _switch(repo, names, branch, discard, guess=guess)
+        tell_update(invocation, repo, was)
         tell_head(invocation, repo, created=created)
         if not tables.given:
             _print(invocation, repo, created=created)
             return
+    if repo.git.is_kart and not tables.given and repo.workspace.living is None:
+        _make_karts(invocation, repo)
+        return
     _tell(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard), created)
+
+
+def _make_karts(invocation: Invocation, repo: Repo) -> None:
+    """Make the working copy of a repository of Kart's that has none, where it is meant to be."""
+    made = repo.workspace.create_living()
+    _print(invocation, repo, copy=copy_object(made))
+    location = repo.config.get("kart.workingcopy.location") or made.path
+    kind = "PostGIS" if "://" in location else "GPKG"
+    invocation.say(f"Creating {kind} working copy at {location} ...")
+    invocation.notes(made.notes)
 
 
 def _write_copy(

@@ -18,7 +18,7 @@ from havasu_vc.writers.commits import ABBREVIATED
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Head, Switched
 
-__all__ = ["command", "head_object", "open_to_switch", "tell_head"]
+__all__ = ["command", "head_object", "open_to_switch", "tell_head", "tell_update"]
 
 
 @click.command("switch", cls=Command)
@@ -58,6 +58,7 @@ def command(
     if new is not None and renewed is not None:
         raise click.UsageError("-c and -C contradict each other")
     repo = open_to_switch(invocation)
+    was = repo.head().commit
     start, create = (name, True) if made is not None else (None, False)
     name = made or name or ""
     if renewed is not None and any(branch.name == renewed for branch in repo.branches()):
@@ -67,7 +68,7 @@ def command(
             start, create = None, False
         else:
             repo.reset(start or "HEAD", mode="hard" if discard else "keep", discard=discard)
-            _tell(invocation, repo)
+            _tell(invocation, repo, was)
             return
     if detach:
         repo.switch(repo.commit_info("@{-1}" if name == "-" else name).id, discard=discard)
@@ -82,13 +83,20 @@ def command(
     if not detach:
         repo.switch(name, create=create, start=start, discard=discard)
         follow(repo, name, start)
-    _tell(invocation, repo, created=create)
+    _tell(invocation, repo, was, created=create)
 
 
-def _tell(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
+def _tell(invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False) -> None:
     value: Switched = {**head_object(repo), "created": created}
     invocation.result("havasu.switch/v1", value)
+    tell_update(invocation, repo, was)
     tell_head(invocation, repo, created=created)
+
+
+def tell_update(invocation: Invocation, repo: Repo, was: str | None) -> None:
+    """Tell as Kart does that the working copy followed HEAD, if that `was` at another commit."""
+    if is_called_kart() and repo.head().commit != was and (living := repo.workspace.living):
+        invocation.say(f"Updating {living.name} ...")
 
 
 def head_object(repo: Repo) -> Head:

@@ -104,3 +104,30 @@ def test_geojson_warns_of_meta_items(repo: Path) -> None:
     warning = "Warning: points meta changes aren't included in GeoJSON output: "
     assert shown.stderr.strip() in (warning + "description, title", warning + "title, description")
     assert json.loads(shown.stdout)["features"] == []
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_a_checkout_makes_the_working_copy_that_is_missing(repo: Path) -> None:
+    run_git("config", "--unset", "kart.workingcopy.location", cwd=repo / ".kart")
+    made = succeed(invoke(["-C", repo, "checkout"]))
+    assert made.stdout == "Creating GPKG working copy at repo.gpkg ...\n"
+    assert run_git("config", "kart.workingcopy.location", cwd=repo / ".kart").strip() == "repo.gpkg"
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as file:
+        assert file.execute("SELECT count(*) FROM points").fetchone() == (3,)
+    assert "Checked out 1 table" in succeed(invoke(["-C", repo, "checkout"])).stdout
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_called_kart_a_switch_tells_that_the_working_copy_followed(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    rename(repo, "left", 1, "uno")
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+
+    def told(*arguments: str) -> list[str]:
+        return succeed(invoke(["-C", repo, *arguments])).stdout.splitlines()
+
+    assert told("switch", "left")[0] == "Updating edits.gpkg ..."
+    assert told("checkout", "main")[0] == "Updating edits.gpkg ..."
+    assert told("switch", "right") == ["Switched to branch 'right'"]
