@@ -41,7 +41,10 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"HEAD cannot be fast-forwarded to .*",
             "Can't resolve as a fast-forward merge and --ff-only specified",
         ),
-        (r"(.+) has edits that are not committed", r"\1 has uncommitted changes"),
+        (
+            r"(.+) has edits that are not committed",
+            "You have uncommitted changes in your working copy.",
+        ),
         (r"git says: a branch named '(.+)' already exists", r"A branch named '\1' already exists."),
         (
             r"there is a dataset '(.+)' already",

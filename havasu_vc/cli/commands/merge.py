@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.counts import change_lines
@@ -161,6 +162,8 @@ def merge_and_tell(
         text = _message(repo, result, message, name, context)
         report = _report(result, context, text, dry_run=dry_run, waits=not refused)
         _tell(invocation, report, result, fetched)
+    if refused and is_called_kart():
+        click.echo("Error: Merge failed due to conflicts", err=True)
     return CONFLICT if refused else 0
 
 

@@ -131,3 +131,21 @@ def test_called_kart_a_switch_tells_that_the_working_copy_followed(
     assert told("switch", "left")[0] == "Updating edits.gpkg ..."
     assert told("checkout", "main")[0] == "Updating edits.gpkg ..."
     assert told("switch", "right") == ["Switched to branch 'right'"]
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_called_kart_what_stands_in_the_way_is_told_in_karts_words(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    rename(repo, "left", 1, "uno")
+    rename(repo, "right", 1, "eins")
+    merged = invoke(["-C", repo, "merge", "--into", "right", "left"])
+    assert merged.exit_code == 21 and merged.stderr == "Error: Merge failed due to conflicts\n"
+
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute("DELETE FROM points WHERE id = 1")
+    switched = invoke(["-C", repo, "switch", "left"])
+    assert switched.exit_code == 29
+    assert switched.stderr == "Error: You have uncommitted changes in your working copy.\n"
