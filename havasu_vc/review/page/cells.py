@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
-from havasu_vc.review.page.packing import Ints, Packer, sound_texts, text_parts
-from havasu_vc.review.page.points import OnMap, Told, pack_points
+from havasu_vc.review.page.packing import Ints, Packer, sound_texts
+from havasu_vc.review.page.points import OnMap
+from havasu_vc.review.page.texts import pack_texts
+from havasu_vc.review.page.told import Told
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, spelled
@@ -121,19 +123,12 @@ class ColumnCells:
         Texts of a `geometry` column may be points.
         """
         told = [side.told() for side in self._sides]
-        texts = (pack_points(packer, told, on_map) if geometry else None) or [
-            _text(packer, side.texts) for side in told
-        ]
+        texts = pack_texts(packer, told, geometry=geometry, on_map=on_map)
         old, new = (
             {**side.pack(packer, each), **text}
             for side, each, text in zip(self._sides, told, texts, strict=True)
         )
         return {"old": old, "new": new}
-
-
-def _text(packer: Packer, texts: pa.Array) -> dict[str, Any]:
-    content, lengths = text_parts(texts)
-    return {"lengths": packer.numbers(lengths), "text": packer.text([content])}
 
 
 def _joined(parts: list[Ints]) -> Ints:

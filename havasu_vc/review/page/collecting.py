@@ -22,8 +22,10 @@ from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.neighbours import Neighbours
-from havasu_vc.review.page.packing import Ints, Packer, text_parts
+from havasu_vc.review.page.packing import Ints, Packer, sound_texts
 from havasu_vc.review.page.places import BOTH, NEW, OLD, RowShapes
+from havasu_vc.review.page.texts import pack_texts
+from havasu_vc.review.page.told import Told
 from havasu_vc.review.report import DatasetReview, FlagKind
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import type_words
@@ -118,7 +120,7 @@ class DatasetRows:
         self._kinds: list[npt.NDArray[np.uint8]] = []
         self._flags: list[npt.NDArray[np.uint32]] = []
         self._distances: list[npt.NDArray[np.float32]] = []
-        self._keys: list[tuple[bytes, Ints]] = []
+        self._keys: list[pa.Array] = []
         self._pictures: list[tuple[str, Picture]] = []
         self._unit = ""
 
@@ -153,10 +155,10 @@ class DatasetRows:
         self._flags.append(flags)
         if seen.distances is not None:
             self._distances.append(seen.distances[rows].astype(np.float32))
-        keys, lengths = text_parts(pc.fill_null(self._labels(batch), ""))
-        self._keys.append((keys, lengths))
+        keys = sound_texts(pc.fill_null(self._labels(batch), ""))
+        self._keys.append(keys)
         changed = {number: where[rows] for number, where in seen.changed.items()}
-        size = len(keys) + self._keep_cells(batch, kinds, changed)
+        size = int(pc.sum(pc.binary_length(keys)).as_py()) + self._keep_cells(batch, kinds, changed)
         self._page.bytes_left -= size + self._keep_places(batch, kinds, changed)
         self.count += len(rows)
 
@@ -231,7 +233,6 @@ class DatasetRows:
 
     def pack(self, packer: Packer, review: DatasetReview) -> dict[str, Any]:
         """Lay out everything and say where it is."""
-        lengths = np.concatenate([part for _, part in self._keys] or [np.zeros(0, np.int64)])
         return {
             "path": self.path,
             "count": self.count,
@@ -242,7 +243,7 @@ class DatasetRows:
             "distances": packer.numbers(
                 np.concatenate(self._distances or [np.zeros(0, np.float32)])
             ),
-            "keys": {"lengths": packer.numbers(lengths), "text": self._key_text(packer)},
+            "keys": self._packed_keys(packer),
             "columns": [self._column(number, packer) for number in self._order()],
             "places": self._places.pack(packer),
             "around": self.around.pack(packer),
@@ -258,8 +259,9 @@ class DatasetRows:
             ],
         }
 
-    def _key_text(self, packer: Packer) -> tuple[int, int]:
-        return packer.text([text for text, _ in self._keys])
+    def _packed_keys(self, packer: Packer) -> dict[str, Any]:
+        keys = pa.chunked_array(self._keys, pa.large_string()).combine_chunks()
+        return pack_texts(packer, [Told(np.arange(len(keys)), keys)])[0]
 
     def _order(self) -> list[int]:
         """Return columns that have something to show, in the order of the table after."""

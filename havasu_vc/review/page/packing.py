@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Packer", "Part", "Wide", "sound_texts", "text_parts"]
+__all__ = ["Packer", "Part", "Wide", "ranges", "sound_texts", "text_parts"]
 
 Part: TypeAlias = tuple[int, int]
 """Where something begins and how much of it there is: numbers, or bytes of text."""
@@ -77,6 +77,12 @@ class Packer:
         """Return everything, deflated, in base64."""
         self._packed.append(self._deflate.flush())
         return base64.b64encode(b"".join(self._packed)).decode("ascii")
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """Return the numbers from each start on, as many as are to be counted."""
+    ends = np.cumsum(counts)
+    return np.asarray(np.repeat(starts - ends + counts, counts) + np.arange(int(counts.sum())))
 
 
 def text_parts(texts: pa.Array) -> tuple[bytes, Ints]:

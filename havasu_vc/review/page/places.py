@@ -23,7 +23,7 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import sound_wkb
-from havasu_vc.review.page.packing import Ints, Packer
+from havasu_vc.review.page.packing import Ints, Packer, ranges
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
 
@@ -73,19 +73,13 @@ class _Laid:
         alike = (old >= 0) & (self.paths[old] == self.paths[new])
         new, old = new[alike], old[alike]
         counts = self.paths[new]
-        paths, olds = (_ranges(first_path[each], counts) for each in (new, old))
+        paths, olds = (ranges(first_path[each], counts) for each in (new, old))
         owner = np.repeat(np.arange(len(new)), counts)
         other = np.bincount(owner[self.sizes[paths] != self.sizes[olds]], minlength=len(new))
         paths, olds = (each[(other == 0)[owner]] for each in (paths, olds))
         sizes = self.sizes[paths]
-        found[_ranges(first_vertex[paths], sizes)] = _ranges(first_vertex[olds], sizes)
+        found[ranges(first_vertex[paths], sizes)] = ranges(first_vertex[olds], sizes)
         return found
-
-
-def _ranges(starts: Ints, counts: Ints) -> Ints:
-    """Return the numbers from each start on, as many as are to be counted."""
-    ends = np.cumsum(counts)
-    return np.asarray(np.repeat(starts - ends + counts, counts) + np.arange(int(counts.sum())))
 
 
 class RowShapes:

@@ -18,34 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.records import dataclass
-from havasu_vc.review.page.packing import Ints, Packer, text_parts
+from havasu_vc.review.page.packing import Ints, Packer
+from havasu_vc.review.page.told import MOST, USUAL, Told, bits, filled, followed, others
 
-__all__ = ["OnMap", "Told", "pack_points"]
+__all__ = ["OnMap", "pack_points"]
 
 _NUMBER = r"0|-?[1-9]\d*|-?(?:0|[1-9]\d*)\.\d*[1-9]"
 _POINT = rf"^POINT \((?P<x>{_NUMBER}) (?P<y>{_NUMBER})\)$"
 MOST_DIGITS = 9
 """Decimals that are counted; numbers of more are floats."""
-MOST = 2.0**51
-"""Counts beyond are no whole numbers of a float."""
-USUAL = 0.98
-"""So many of all points are told by numbers; the others may stay texts."""
-
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 
 OnMap: TypeAlias = Callable[[Ints, bool], _Floats]
 """From rows, and whether the newer side is meant, to the map's x and y, or 0 without a place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The texts of one side of a column."""
-
-    rows: Ints
-    """The row of each text, growing."""
-    texts: pa.Array
-    """The texts, none of them null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +51,7 @@ def pack_points(
     """Lay out the sides of a column and say where they are; None where texts are shorter."""
     read = [_read(side.texts) for side in sides]
     count = sum(int(each.plain.sum()) for each in read)
-    # What is null has an empty text.
-    filled = sum(
-        int(pc.sum(pc.greater(pc.binary_length(side.texts), 0)).as_py() or 0) for side in sides
-    )
-    if not count or count < USUAL * filled:
+    if not count or count < USUAL * filled(sides):
         return None
     digits = _digits(read)
     kept = [each.plain if digits is None else each.plain & (each.digits <= digits) for each in read]
@@ -85,10 +67,10 @@ def pack_points(
                 np.where(there[:, None], values - _counted(each, digits), 0)
                 for each, values, there in zip(maps, exact, kept, strict=True)
             ]
-    mapped = _size(near) < _size(exact)
+    mapped = bits(near) < bits(exact)
     found = near if mapped else exact
-    follows = _followed(sides, found)
-    if moved := _size([follows]) < _size([found[1]]):
+    follows = followed(sides, found)
+    if moved := bits([follows]) < bits([found[1]]):
         found = [found[0], follows]
     return [
         {
@@ -98,7 +80,7 @@ def pack_points(
                 "moved": bool(new) and moved,
                 "x": packer.wide(values[:, 0]),
                 "y": packer.wide(values[:, 1]),
-                "others": _others(packer, side.texts, ~there),
+                "others": others(packer, side.texts, ~there),
             }
         }
         for new, (side, values, there) in enumerate(zip(sides, found, kept, strict=True))
@@ -136,28 +118,3 @@ def _counted(values: _Floats, digits: int | None) -> npt.NDArray[np.int64]:
     if digits is None:
         return np.ascontiguousarray(values).view(np.int64)
     return np.floor(values * 10.0**digits + 0.5).astype(np.int64)
-
-
-def _followed(sides: Sequence[Told], counts: Sequence[Ints]) -> Ints:
-    """Return what is new as its difference from what was old in the same row."""
-    rows = sides[0].rows
-    at = np.minimum(np.searchsorted(rows, sides[1].rows), max(len(rows) - 1, 0))
-    if not len(rows):
-        return counts[1]
-    same = rows[at] == sides[1].rows
-    return np.asarray(counts[1] - np.where(same[:, None], counts[0][at], 0))
-
-
-def _size(counts: Sequence[Ints]) -> float:
-    """Return about how many bits there are in numbers."""
-    return sum(float(np.log2(np.abs(each.astype(np.float64)) + 1).sum()) for each in counts)
-
-
-def _others(packer: Packer, texts: pa.Array, there: _Bools) -> dict[str, Any]:
-    rows = np.flatnonzero(there)
-    content, lengths = text_parts(texts.take(pa.array(rows)))
-    return {
-        "at": packer.differences(rows),
-        "lengths": packer.numbers(lengths),
-        "text": packer.text([content]),
-    }

@@ -112,11 +112,51 @@ class ReadPage:
     ) -> tuple[dict[int, str | None], dict[int, str | None]]:
         """Return the texts of a column by row, before and after."""
         sides = [column["old"], column["new"]]
-        texts = self.points(sides, places) if "points" in sides[0] else None
-        if texts is None:
-            texts = [self.texts(side["lengths"], side["text"]) for side in sides]
+        if "points" in sides[0]:
+            texts = self.points(sides, places)
+        else:
+            texts = self.spelled(sides)
         old, new = (self.side(*each) for each in zip(sides, texts, strict=True))
         return old, new
+
+    def spelled(self, sides: list[dict[str, Any]]) -> list[list[str]]:
+        """Return the texts of sides, of which each may be told from what is before."""
+        found: list[list[str]] = []
+        old: dict[int, int] = {}
+        for side in sides:
+            if "numbers" in side:
+                told = side["numbers"]
+                counts = self.wide(told["counts"])
+                rows = self.differences(side["rows"]) if "rows" in side else range(len(counts))
+                if told["of"] == "last":
+                    counts = np.cumsum(counts).tolist()
+                if told["of"] == "old":
+                    counts = [
+                        count + old.get(row, 0) for row, count in zip(rows, counts, strict=True)
+                    ]
+                old = dict(zip(rows, counts, strict=True))
+                found.append([_decimal(each, told["digits"], told["least"]) for each in counts])
+                self.put_others(found[-1], told["others"])
+            elif "changed" in side:
+                told = side["changed"]
+                rows = self.differences(side["rows"])
+                was = dict(zip(self.differences(sides[0]["rows"]), found[0], strict=True))
+                middles = self.texts(told["lengths"], told["text"])
+                kept = [self.numbers(told[name]).tolist() for name in ("start", "end")]
+                found.append(
+                    [
+                        _between(was.get(row, ""), middle, start, end)
+                        for row, middle, start, end in zip(rows, middles, *kept, strict=True)
+                    ]
+                )
+            else:
+                found.append(self.texts(side["lengths"], side["text"]))
+        return found
+
+    def put_others(self, texts: list[str], others: dict[str, Any]) -> None:
+        rest = self.texts(others["lengths"], others["text"])
+        for index, text in zip(self.differences(others["at"]), rest, strict=True):
+            texts[index] = text
 
     def points(self, sides: list[dict[str, Any]], places: dict[str, Any]) -> list[list[str]]:
         found, shapes = [], self.shapes(places)
@@ -145,10 +185,7 @@ class ReadPage:
                     values = [int(count) / 10**digits for count in counts]
                 words = [repr(value).removesuffix(".0") for value in values]
                 texts.append(f"POINT ({words[0]} {words[1]})")
-            others = told["others"]
-            rest = self.texts(others["lengths"], others["text"])
-            for index, text in zip(self.differences(others["at"]), rest, strict=True):
-                texts[index] = text
+            self.put_others(texts, told["others"])
             found.append(texts)
         return found
 
@@ -189,7 +226,7 @@ class ReadPage:
     def rows(self, number: int = 0) -> list[dict[str, Any]]:
         """Return kind, key and cells of the rows of a dataset."""
         dataset = self.manifest["datasets"][number]
-        keys = self.texts(dataset["keys"]["lengths"], dataset["keys"]["text"])
+        (keys,) = self.spelled([dataset["keys"]])
         columns = [
             (column["name"], *self.sides(column, dataset["places"]))
             for column in dataset["columns"]
@@ -208,6 +245,18 @@ class ReadPage:
 
 def _bits(value: float) -> int:
     return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def _between(old: str, middle: str, start: int, end: int) -> str:
+    units = old.encode("utf-16-le")
+    new = units[: 2 * start] + middle.encode("utf-16-le") + units[len(units) - 2 * end :]
+    return new.decode("utf-16-le")
+
+
+def _decimal(count: int, digits: int, least: int) -> str:
+    whole, rest = divmod(abs(count), 10**digits)
+    decimals = f"{rest:0{digits}}".rstrip("0").ljust(least, "0") if digits else ""
+    return f"{'-' if count < 0 else ''}{whole}{'.' if decimals else ''}{decimals}"
 
 
 def _int32(value: int) -> int:

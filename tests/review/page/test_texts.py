@@ -5,13 +5,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.page.document import script
+from havasu_vc.writers.values import spelled
 from tests.review.page.conftest import Opened
 from tests.review.page.pages import ReadPage, places, written
+from tests.writers.cases import header
 
 ROWS = 300
 _Floats = npt.NDArray[np.float64]
@@ -257,3 +264,142 @@ def test_shapes_told_from_old_ones_are_where_they_were(opened: Opened) -> None:
             assert np.array(there).ravel() == expected
             read_back = [place for path in told.get((row, 1 + side), []) for place in path]
             assert np.array(read_back).ravel() == expected
+
+
+def values(kind: Primitive, old: list[Any], new: list[Any]) -> DatasetDiff:
+    """Return rows numbered from 1000 with one column, of which some came and some went."""
+    schema = Schema((Field(1, "id", Primitive.LONG, required=True), Field(2, "value", kind)), (1,))
+    side = header(schema, "values")
+    numbers = np.arange(1000, 1000 + len(old))
+    sides = [
+        pa.StructArray.from_arrays(
+            [pa.array(numbers), pa.array(each, arrow_schema(schema).field("value").type)],
+            schema.names,
+            mask=pa.array(numbers % 10 == gone),
+        )
+        for each, gone in ((old, 3), (new, 7))
+    ]
+    return DatasetDiff("values", side, side, (), iter([ChangeBatch.from_structs(*sides)]))
+
+
+def told(page: ReadPage) -> set[str]:
+    """Return the forms in which the texts of the column are told."""
+    dataset = page.manifest["datasets"][0]
+    (column,) = (each for each in dataset["columns"] if each["name"] == "value")
+    return {next(iter(set(column[side]) & FORMS)) for side in ("old", "new")}
+
+
+FORMS = {"numbers", "changed", "lengths"}
+SPREAD = np.random.default_rng(9)
+HUNDREDTHS = SPREAD.normal(40, 900, 600).round(2).tolist()
+WIDE = SPREAD.integers(-(2**45), 2**45, 600).tolist()
+WORDS = [f"Te Whāriki 😀 {number * 7919 % 997} Ōtaki" for number in range(600)]
+VALUES: dict[str, tuple[Primitive, list[Any], list[Any], set[str]]] = {
+    "hundredths": (Primitive.DOUBLE, HUNDREDTHS, HUNDREDTHS[::-1], {"numbers"}),
+    "hundredths a little higher": (
+        Primitive.DOUBLE,
+        HUNDREDTHS,
+        [round(each + 0.25, 2) for each in HUNDREDTHS],
+        {"numbers"},
+    ),
+    "whole numbers of a float": (
+        Primitive.DOUBLE,
+        [float(each) for each in WIDE],
+        [each + 1.0 for each in WIDE],
+        {"numbers"},
+    ),
+    "wide numbers": (Primitive.LONG, WIDE, [each - 5 for each in WIDE], {"numbers"}),
+    "numbers that grow": (
+        Primitive.LONG,
+        list(range(600)),
+        list(range(10**12, 10**12 + 600)),
+        {"numbers"},
+    ),
+    "with odd ones": (
+        Primitive.DOUBLE,
+        [-0.0, float("nan"), 1e300, 1e-7, None, 0.0, *HUNDREDTHS[6:]],
+        [1.5, 2.5, -float("inf"), 0.1 + 0.2, 7.0, None, *HUNDREDTHS[:5:-1]],
+        {"numbers"},
+    ),
+    "numbers as text": (
+        Primitive.STRING,
+        [f"{number:.2f}" for number in HUNDREDTHS],
+        [f"{number + 1:.2f}" for number in HUNDREDTHS],
+        {"numbers"},
+    ),
+    "with zeros before": (
+        Primitive.STRING,
+        [f"{number:05}" for number in range(600)],
+        ["-0", "+1", "1.", ".5", "", *(f"{number:05}" for number in range(7, 602))],
+        {"lengths", "changed"},
+    ),
+    "words": (
+        Primitive.STRING,
+        WORDS,
+        [each.replace("ā", "ē") if len(each) % 2 else each + "!" for each in WORDS],
+        {"lengths", "changed"},
+    ),
+    "characters that begin or end alike": (
+        Primitive.STRING,
+        ["a😀é" * 9, "😁é" * 9, None, "", "é", "x", *WORDS[6:]],
+        ["a😃è" * 9, "😀é" * 9, "é", "é", "", None, *(f"{each}😀" for each in WORDS[6:])],
+        {"lengths", "changed"},
+    ),
+}
+
+
+def spelling(value: Any, kind: Primitive) -> str | None:
+    if value is None:
+        return None
+    field = Field(2, "value", kind)
+    column = pa.array([value], arrow_schema(Schema((field,), ())).field(0).type)
+    return str(spelled(column, field)[0].as_py())
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_texts_of_values_are_what_they_were(opened: Opened, case: str) -> None:
+    kind, old, new, forms = VALUES[case]
+    page = ReadPage.of(written([values(kind, old, new)]))
+    shown = read(
+        opened,
+        values(kind, old, new),
+        """(dataset) => Array.from({ length: dataset.count }, (_, row) => {
+          const cell = dataset.cells(row).find((each) => each.column.name === "value");
+          return [dataset.keys.at(row), cell?.old?.text ?? null, cell?.now?.text ?? null];
+        })""",
+    )
+    expected = []
+    for row, pair in enumerate(zip(old, new, strict=True)):
+        texts = [spelling(value, kind) for value in pair]
+        here = (row % 10 != 3, row % 10 != 7)
+        both = all(here) and texts[0] == texts[1]
+        cells = zip(texts, here, strict=True)
+        found = [text if there and not both else None for text, there in cells]
+        expected.append([str(1000 + row), *found])
+
+    assert told(page) <= forms
+    assert told(page) & (forms - {"lengths"})
+    assert "numbers" in page.manifest["datasets"][0]["keys"]
+    assert [
+        [row["key"], row["old"].get("value"), row["new"].get("value")] for row in page.rows()
+    ] == expected
+    assert shown == expected
+
+
+@pytest.mark.parametrize("case", ["hundredths", "words"])
+@pytest.mark.parametrize("text", ["4", "-1", "ki 😀", "ō", "7 ōtaki!", "0.5"])
+def test_a_search_finds_values_by_their_texts(opened: Opened, case: str, text: str) -> None:
+    kind, old, new, _ = VALUES[case]
+    found = read(opened, values(kind, old, new), f"(dataset) => [...dataset.holding({text!r})]")
+    rows = ReadPage.of(written([values(kind, old, new)])).rows()
+
+    assert found == [
+        int(
+            any(
+                text in each.lower()
+                for each in (row["key"], *row["old"].values(), *row["new"].values())
+                if each is not None
+            )
+        )
+        for row in rows
+    ]

@@ -2,7 +2,7 @@
 // Everything is in typed arrays; a row is a number until it is shown.
 
 import { beside, laidOut, placesOf } from "./projection.js";
-import { Points, Texts } from "./texts.js";
+import { textsOf } from "./texts.js";
 
 export const INSERT = 0;
 export const UPDATE = 1;
@@ -123,7 +123,7 @@ class Dataset {
     this.kinds = parts.raw(each.kinds);
     this.flags = parts.numbers(each.flags);
     this.distances = parts.floats(each.distances);
-    this.keys = new Texts(parts, each.keys);
+    this.keys = textsOf(parts, each.keys, { count: each.count });
     this.columns = each.columns.map((column) => new Column(column, parts, this));
     this.place = each.places.kind;
     this.crs = each.places.crs;
@@ -233,13 +233,11 @@ class Column {
 class Side {
   constructor(each, parts, onMap, old) {
     this.states = parts.raw(each.states);
-    this.texts = each.points
-      ? new Points(parts, each.points, {
-          count: this.states.length,
-          onMap: (index) => onMap(this.rows[index]),
-          before: old && { texts: old.texts, indexOf: (index) => old.indexOf(this.rows[index]) },
-        })
-      : new Texts(parts, each);
+    this.texts = textsOf(parts, each, {
+      count: this.states.length,
+      onMap: (index) => onMap(this.rows[index]),
+      before: old && { texts: old.texts, indexOf: (index) => old.indexOf(this.rows[index]) },
+    });
     Object.defineProperty(this, "rows", {
       configurable: true,
       get: () => {

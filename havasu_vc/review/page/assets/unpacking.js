@@ -57,4 +57,16 @@ export class Parts {
       return (word >> 1n) ^ -(word & 1n);
     };
   }
+
+  // Such numbers where a float holds each of them.
+  whole([low, high]) {
+    const lower = this.numbers(low);
+    const upper = high && this.numbers(high);
+    const found = new Float64Array(lower.length);
+    for (let i = 0; i < found.length; i++) {
+      const word = (upper ? upper[i] * 2 ** 32 : 0) + lower[i];
+      found[i] = word % 2 ? -(word + 1) / 2 : word / 2;
+    }
+    return found;
+  }
 }
