@@ -2,10 +2,12 @@
 
 The largest are tables that are new or gone, and one of which every row is another one than
 before; the last holds both versions of each row, so it takes the most memory.
+The page is of points that are not kept in a repository.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -39,6 +41,17 @@ def review(scratch: Scratch) -> Iterator[Figure]:
         name = f"review {rows} {what}, markdown"
         yield Figure(name, run.wall, "s", 15.0, f"{run.cpu:.2f} s CPU")
         yield Figure(f"{name}, peak memory", run.memory, "MB", 500)
+
+
+@case("page")
+def page(scratch: Scratch) -> Iterator[Figure]:
+    """The page of 100,000 changes: half of the points moved, two of ten attributes edited."""
+    from tests.review.page.pages import many, written
+
+    start = time.process_time()
+    size = len(written([many(100_000, batches=10)]).encode())
+    spent = time.process_time() - start
+    yield Figure("page of 100k changes", size / 1e6, "MB", 3.0, f"{spent:.2f} s CPU to write it")
 
 
 def _remade(scratch: Scratch, variant: Variant) -> Path:

@@ -3,6 +3,7 @@
 ```
 collecting.py   what is kept of each changed row while the changes go by
 cells.py        old and new values, one column at a time
+texts.py        these as texts, or as what they spell; points.py and told.py are part of it
 places.py       shapes for the map
 packing.py      numbers and text as few bytes
 document.py     the file: markup, style, script, data

@@ -241,7 +241,7 @@ class DatasetRows:
             "kinds": packer.raw(b"".join(part.tobytes() for part in self._kinds)),
             "flags": packer.numbers(np.concatenate(self._flags or [np.zeros(0, np.uint32)])),
             "distances": packer.numbers(
-                np.concatenate(self._distances or [np.zeros(0, np.float32)])
+                _shortened(np.concatenate(self._distances or [np.zeros(0, np.float32)]))
             ),
             "keys": self._packed_keys(packer),
             "columns": [self._column(number, packer) for number in self._order()],
@@ -288,6 +288,15 @@ class DatasetRows:
                 on_map=self._places.on_map if number in self._mapped() else None,
             ),
         }
+
+
+def _shortened(distances: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return distances without their last bits, where the three digits that are shown stay."""
+    short = (distances.view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(distances.astype(np.float64))) - 2)
+        shown, cut = (np.floor(each / unit + 0.5) for each in (distances, short))
+    return np.where(shown == cut, short, distances)
 
 
 def _kind(field: Field) -> str:

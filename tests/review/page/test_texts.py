@@ -17,7 +17,7 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.page.document import script
 from havasu_vc.writers.values import spelled
 from tests.review.page.conftest import Opened
-from tests.review.page.pages import ReadPage, places, written
+from tests.review.page.pages import ReadPage, many, places, written
 from tests.writers.cases import header
 
 ROWS = 300
@@ -403,3 +403,26 @@ def test_a_search_finds_values_by_their_texts(opened: Opened, case: str, text: s
         )
         for row in rows
     ]
+
+
+def test_distances_are_shown_as_they_are() -> None:
+    chance = np.random.default_rng(10)
+    steps = np.concatenate([10.0 ** chance.uniform(-9, 7, 4000), np.arange(1000) / 8 + 999.5, [0]])
+    old = chance.normal(0, 1e-6, (len(steps), 2))
+    moves = moved(old, old + np.stack([steps, 0 * steps], axis=1), None)
+    page = ReadPage.of(written([places(*moves[0], crs=None)]))
+    kept = page.numbers(page.manifest["datasets"][0]["distances"]).view(np.float32)
+    there = ~np.isnan(kept)
+    true = np.hypot(*(old + np.stack([steps, 0 * steps], axis=1) - old).T)[there]
+
+    assert there.sum() > 3000
+    assert [f"{each:.3g}" for each in kept[there].tolist()] == [
+        f"{each:.3g}" for each in true.astype(np.float32).tolist()
+    ]
+    assert (np.diff(kept[there][np.argsort(true)]) >= 0).all()
+
+
+def test_a_hundred_thousand_changes_are_less_than_three_megabytes() -> None:
+    page = written([many(100_000, batches=10)])
+
+    assert len(page.encode()) <= 3_000_000
