@@ -62,7 +62,7 @@ function datasetTable(review) {
     element("thead", {}, element("tr", {}, ["Dataset", "Rows before", "Inserted", "Updated", "Deleted", "Rows after", "Look at"].map((text, index) => element("th", { scope: "col", class: index ? "number" : "" }, text)))),
     element("tbody", {}, review.datasets.slice(0, MOST).map((each, index) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : [" ", element("span", { class: "badge" }, each.state)], bar(each.counts, widest)),
-      [each.rows_before, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rows_after].map((count) => element("td", { class: "number" }, count ? number(count) : "\u00b7")),
+      [each.rows_before, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rows_after].map((count) => element("td", { class: "number" }, count === null ? "?" : count ? number(count) : "\u00b7")),
       element("td", { class: "number" }, each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : "\u00b7")))))); 
 }
 
@@ -125,14 +125,17 @@ function rowLink(path, key, open) {
 }
 
 function rowWords(each, total) {
-  if (each.state === "added") return `The dataset is new, with ${plural(each.rows_after, "row")}.`;
-  if (each.state === "removed") return `The dataset is removed with its ${plural(each.rows_before, "row")}.`;
-  if (!total) return `No row of ${number(each.rows_before)} changes.`;
+  // Where only the changes are known, rows are not counted.
+  const [before, after] = [each.rows_before, each.rows_after];
+  if (each.state === "added") return `The dataset is new${after === null ? "" : `, with ${plural(after, "row")}`}.`;
+  if (each.state === "removed") return `The dataset is removed${before === null ? "" : ` with its ${plural(before, "row")}`}.`;
+  if (!total) return `No row${before === null ? "" : ` of ${number(before)}`} changes.`;
+  if (before === null || after === null) return "";
   const touched = each.counts.updates + each.counts.deletes;
-  const share = each.rows_before ? (100 * touched) / each.rows_before : 0;
+  const share = before ? (100 * touched) / before : 0;
   const part = share >= 100 ? "All" : `${share.toFixed(share >= 99.95 ? 2 : 1)}%`;
   const percent = share >= 0.1 ? ` ${part} of what was there is updated or deleted.` : "";
-  return `${number(each.rows_before)} before, ${number(each.rows_after)} after.${percent}`;
+  return `${number(before)} before, ${number(after)} after.${percent}`;
 }
 
 const corners = (bounds) => `${short(bounds.xmin)}, ${short(bounds.ymin)} to ${short(bounds.xmax)}, ${short(bounds.ymax)}`;
