@@ -24,7 +24,7 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import Mask, equal_columns, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.history.diff import ChosenRows, all_changes
+from havasu_vc.history.row_changes import ChosenRows, all_changes
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.changes import ChangeBatch

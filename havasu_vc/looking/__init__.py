@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from havasu_vc.looking.describing import count_rows as count_rows
     from havasu_vc.looking.describing import describe_dataset as describe_dataset
     from havasu_vc.looking.describing import extent_of as extent_of
-    from havasu_vc.looking.describing import list_datasets as list_datasets
-    from havasu_vc.looking.describing import status as status
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
     from havasu_vc.looking.histories import create_patch as create_patch
     from havasu_vc.looking.histories import diff as diff
-    from havasu_vc.looking.histories import file_changes as file_changes
     from havasu_vc.looking.histories import log as log
     from havasu_vc.looking.histories import show as show
     from havasu_vc.looking.notebook import commits_html as commits_html
     from havasu_vc.looking.notebook import table_html as table_html
+    from havasu_vc.looking.other_files import file_changes as file_changes
+    from havasu_vc.looking.overview import list_datasets as list_datasets
+    from havasu_vc.looking.overview import status as status
     from havasu_vc.looking.pages import RowPage as RowPage
     from havasu_vc.looking.pages import read_page as read_page
     from havasu_vc.looking.placing import RowPlaces as RowPlaces
@@ -47,24 +47,23 @@ __getattr__ = loads(
         "blaming": [
             "blame_dataset",
         ],
+        "overview": ["list_datasets", "status"],
         "describing": [
             "Description",
             "choose_rows",
             "count_rows",
             "describe_dataset",
             "extent_of",
-            "list_datasets",
-            "status",
         ],
         "git_diff": [
             "document_diff",
         ],
+        "other_files": ["file_changes"],
         "histories": [
             "LogRequest",
             "commit_info",
             "create_patch",
             "diff",
-            "file_changes",
             "log",
             "show",
         ],

@@ -1,21 +1,17 @@
 """What a dataset is, how many rows it has and which: from metadata where that suffices.
 
-A repository at a glance: where HEAD is, what is going on, which datasets there are.
-
 Where the rows of a dataset lie on the globe, as far as that is known without reading them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 
-from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError
+from havasu_vc.errors import CrsError, InvalidArgumentError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds
 from havasu_vc.looking.tables import Table
@@ -26,12 +22,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.results import DatasetInfo, RepoStatus
-from havasu_vc.repo.soundness import broken_datasets, defect_of
-from havasu_vc.repo.waiting import merge_waits
-from havasu_vc.store.refs import branch_with_commits, count_apart, list_branches, read_head
-from havasu_vc.store.repository import Operation
-from havasu_vc.store.trees import DatasetFolder
 
 __all__ = [
     "ColumnFacts",
@@ -40,8 +30,6 @@ __all__ = [
     "count_rows",
     "describe_dataset",
     "extent_of",
-    "list_datasets",
-    "status",
 ]
 
 
@@ -187,78 +175,6 @@ def _value(view: Dataset, name: str, text: str) -> pa.Scalar | None:
         raise InvalidArgumentError(
             f"{text!r} is no value of {name!r}, which is {field.type}"
         ) from error
-
-
-def list_datasets(repo: OpenRepo, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
-    """Describe the datasets of a revision, also those of kinds that are left untouched."""
-    found = repo.revision(revision)
-    infos = []
-    for path, folder in repo.folders(found).items():
-        infos.append(_info(repo, path, folder, revision))
-    return tuple(infos)
-
-
-def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
-    """Describe a dataset; one that cannot be read is named, and is there all the same."""
-    found = find_kind(folder.marker)
-    if found is None:
-        return DatasetInfo(path, folder.marker.strip("."), 0)
-    kind, version = found.name, found.version(folder.marker)
-    view = repo.view(folder, revision)
-    error = defect_of(view)
-    if error is not None:
-        repo.tell(path, error.message)
-        return DatasetInfo(path, kind, version)
-    return DatasetInfo(path, kind, version, view.header.meta.get("title"), view.rows, view.size)
-
-
-def status(repo: OpenRepo) -> RepoStatus:
-    """Return where HEAD is and what is going on."""
-    head = read_head(repo.git)
-    branch = next((b for b in list_branches(repo.git) if b.is_head), None)
-    upstream = None if branch is None else branch.upstream
-    apart = None
-    if upstream is not None and head.commit is not None:
-        apart = count_apart(repo.git, head.commit, upstream)
-    ahead, behind = apart or (0, 0)
-    operation = repo.git.operation
-    state = "clean" if operation is Operation.NONE else operation.value
-    problems = list(_problems(repo))
-    stopped = repo.git.kart_merge
-    if stopped is not None:
-        state = "merge of Kart's"
-        problems.append(
-            f"a merge of Kart's, of {stopped}, is half done; once `kart resolve` settled it, "
-            "`kart merge --continue` concludes it, or `havasu-vc merge --continue`; `--abort` of "
-            "either drops it"
-        )
-    waiting = None
-    if merge_waits(repo.git):
-        # Only now is Arrow needed.
-        from havasu_vc.merging import waiting_merge
-
-        state = "merge"
-        try:
-            waiting = waiting_merge(repo)
-            state = "merge" if waiting.kind == "squash" else waiting.kind
-        except HavasuError as error:
-            problems.append("; ".join((error.message, *error.hints)))
-    return RepoStatus(
-        head.commit,
-        head.branch,
-        upstream,
-        ahead,
-        behind,
-        state,
-        tuple(problems),
-        waiting,
-        branch_with_commits(repo.git) if head.commit is None else None,
-    )
-
-
-def _problems(repo: OpenRepo) -> Iterator[str]:
-    for error in broken_datasets(repo, replace(repo.head(), name="HEAD")).values():
-        yield "; ".join((error.message, *error.hints[:1]))
 
 
 def extent_of(view: Dataset) -> GeographicBounds | None:

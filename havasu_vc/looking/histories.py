@@ -1,42 +1,33 @@
 """Looking back: commits as writers print them, and what they changed.
 
 Differences as people ask for them: of a range of revisions, or of one commit.
-
-Files beside the datasets of a Kart repository, as its diffs tell of them.
-
-In Kart's words these are attachments, such as `metadata.xml`, and whatever else is in a
-commit. In other repositories they are git's own business, and no diff has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import DatasetDiff, FileChange
-from havasu_vc.model.names import DATASET_MARKERS, KART_VERSION, OLD_VERSION
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
-from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_compared, resolve_range
-from havasu_vc.store.trees import TREE, DatasetFolder, find_datasets, find_entry, read_entries
+from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 __all__ = [
     "commit_info",
     "create_patch",
     "diff",
-    "file_changes",
     "log",
     "show",
 ]
@@ -259,67 +250,3 @@ def create_patch(
 
 def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:
     return repo.resolve(f"{revision}^?"), repo.resolve(info.id)
-
-
-_LINK = b"160000"
-_OF_KART = (KART_VERSION, OLD_VERSION)
-
-
-def file_changes(
-    repo: OpenRepo,
-    revisions: str = "HEAD^?...HEAD",
-    filters: Sequence[str] = (),
-    *,
-    contents: bool = False,
-) -> tuple[FileChange, ...]:
-    """Return the files beside datasets that differ in a repository of Kart's, by path.
-
-    A filter that is a folder's or file's path chooses them; one of rows or items does not.
-    With `contents` they come with what they held and hold.
-    """
-    ends = resolve_compared(repo.git, revisions)
-    source = repo.git.objects
-    trees = [revision.tree or EMPTY_TREE for revision in (ends.old, ends.new)]
-    of_kart = (find_entry(source, tree, name) for tree in trees for name in _OF_KART)
-    if not any(entry is not None for entry in of_kart):
-        return ()
-    found = []
-    for path, before, after in _differing(source, "", trees[0], trees[1]):
-        if path in _OF_KART or not _is_wanted(path, filters):
-            continue
-        sides = None
-        if contents:
-            blobs = [None if each is None else source.read(each)[1] for each in (before, after)]
-            sides = (blobs[0], blobs[1])
-        found.append(FileChange(path, before, after, sides))
-    return tuple(sorted(found, key=lambda change: change.path))
-
-
-def _is_wanted(path: str, filters: Sequence[str]) -> bool:
-    chosen = [text.rstrip("/") for text in filters if ":" not in text]
-    return not filters or any(
-        path == text or path.startswith(f"{text}/") or fnmatchcase(path, f"{text}/*")
-        for text in chosen
-    )
-
-
-def _differing(
-    source: ObjectSource, prefix: str, old: str, new: str
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield path and blobs of files that differ, without a look into datasets."""
-    before, after = (
-        {name: (mode == TREE, identity.hex()) for mode, name, identity in read_entries(source, tree)
-         if mode != _LINK and name.decode(errors="replace") not in DATASET_MARKERS}
-        for tree in (old, new)
-    )  # fmt: skip
-    for name in sorted(before.keys() | after.keys()):
-        was, becomes = before.get(name), after.get(name)
-        if was == becomes:
-            continue
-        path = prefix + name.decode("utf-8", "surrogateescape")
-        folders = [side[1] if side and side[0] else EMPTY_TREE for side in (was, becomes)]
-        files = [None if side is None or side[0] else side[1] for side in (was, becomes)]
-        if files != [None, None]:
-            yield path, files[0], files[1]
-        if folders[0] != folders[1]:
-            yield from _differing(source, f"{path}/", folders[0], folders[1])

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
     from havasu_vc.merging.picking import pick_several as pick_several
     from havasu_vc.merging.picking import rebase as rebase
-    from havasu_vc.merging.picking import reset as reset
     from havasu_vc.merging.picking import revert as revert
     from havasu_vc.merging.picking import skip_commit as skip_commit
+    from havasu_vc.merging.resetting import reset as reset
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
@@ -65,12 +65,12 @@ __getattr__ = loads(
             "merge",
             "require_calm",
         ],
+        "resetting": ["reset"],
         "picking": [
             "RebaseRequest",
             "cherry_pick",
             "pick_several",
             "rebase",
-            "reset",
             "revert",
             "skip_commit",
         ],

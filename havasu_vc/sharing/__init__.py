@@ -13,13 +13,9 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.cloning import clone as clone
     from havasu_vc.sharing.cloning import finish_clone as finish_clone
     from havasu_vc.sharing.cloning import folder_of as folder_of
-    from havasu_vc.sharing.data_files import FarDataset as FarDataset
     from havasu_vc.sharing.data_files import data_status as data_status
     from havasu_vc.sharing.data_files import drop_data as drop_data
-    from havasu_vc.sharing.data_files import far_place as far_place
-    from havasu_vc.sharing.data_files import sent as sent
     from havasu_vc.sharing.data_files import verify_data as verify_data
-    from havasu_vc.sharing.data_files import written_far as written_far
     from havasu_vc.sharing.data_places import commit_data_url as commit_data_url
     from havasu_vc.sharing.data_places import data_url as data_url
     from havasu_vc.sharing.data_places import known_data_url as known_data_url
@@ -32,6 +28,10 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import remote_data as remote_data
     from havasu_vc.sharing.data_remotes import repository_at as repository_at
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
+    from havasu_vc.sharing.far_datasets import FarDataset as FarDataset
+    from havasu_vc.sharing.far_datasets import far_place as far_place
+    from havasu_vc.sharing.far_datasets import sent as sent
+    from havasu_vc.sharing.far_datasets import written_far as written_far
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
     from havasu_vc.sharing.fetching import Part as Part
     from havasu_vc.sharing.fetching import fetch as fetch
@@ -56,14 +56,11 @@ __getattr__ = loads(
             "finish_clone",
             "folder_of",
         ],
+        "far_datasets": ["FarDataset", "far_place", "sent", "written_far"],
         "data_files": [
-            "FarDataset",
             "data_status",
             "drop_data",
-            "far_place",
-            "sent",
             "verify_data",
-            "written_far",
         ],
         "data_places": [
             "commit_data_url",

@@ -276,7 +276,6 @@ def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
         "concurrent.futures",
         "havasu_vc.datasets.havasu.edit",
         "havasu_vc.datasets.kart.view",
-        "havasu_vc.model.diffs",
         "havasu_vc.repo.results",
         "havasu_vc.workspace.state",
         "numpy.ma",

@@ -6,7 +6,7 @@ import pytest
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.history import diff
+from havasu_vc.history import across
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -24,7 +24,7 @@ WANTED = [
 @pytest.fixture(params=["in memory", "dealt out"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "dealt out":
-        monkeypatch.setattr(diff, "SMALL_BYTES", -1)
+        monkeypatch.setattr(across, "SMALL_BYTES", -1)
     return str(request.param)
 
 

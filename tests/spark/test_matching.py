@@ -18,7 +18,7 @@ from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DataFileNotFoundError, NotFoundError
-from havasu_vc.history import diff
+from havasu_vc.history import across
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
@@ -143,7 +143,7 @@ def test_a_release_with_other_columns_is_the_same_edit(
 def test_kinds_and_keys_that_differ(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diff, "SMALL_BYTES", -1)
+    monkeypatch.setattr(across, "SMALL_BYTES", -1)
     kart, havasu = KartDatasets(tmp_path / "kart"), MemoryDatasets(tmp_path / "havasu")
     wanted = [
         tuple(None if row is None else canonical_row(row, SCHEMA) for row in change)
