@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.glance import is_untouched as is_untouched
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
+    from havasu_vc.checkouts.living_lookup import working_copy as working_copy
     from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
-    from havasu_vc.checkouts.living_place import working_copy as working_copy
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
     from havasu_vc.checkouts.moving_head import continue_merge as continue_merge
@@ -85,8 +85,8 @@ __getattr__ = loads(
         "living_place": [
             "is_place",
             "require_other_file",
-            "working_copy",
         ],
+        "living_lookup": ["working_copy"],
         "moving_head": [
             "abort_merge",
             "commit_of",

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from havasu_vc.checkouts.living_place import living_place, working_copy
+from havasu_vc.checkouts.living_lookup import working_copy
+from havasu_vc.checkouts.living_place import living_place
 from havasu_vc.checkouts.table_places import workspace_root
 from havasu_vc.errors import StateError
 from havasu_vc.records import dataclass

@@ -4,8 +4,6 @@
     havasu.workingcopy.location    in any other
 
 A path is of the work tree. Databases that we do not write to are Kart's own to look after.
-
-The working copy of a repository, for who asks first whether there is one: nearly always not.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts.living_copy import LivingCopy
     from havasu_vc.exchange.living_store import LivingHome
 
 __all__ = [
@@ -35,7 +32,6 @@ __all__ = [
     "require_no_secret",
     "require_other_file",
     "setting",
-    "working_copy",
 ]
 
 
@@ -166,13 +162,3 @@ def require_other_file(repo: OpenRepo, file: str | Path, instead: str) -> None:
         raise InvalidArgumentError(
             f"{file} is the working copy of this repository", hints=(instead,)
         )
-
-
-def working_copy(repo: OpenRepo) -> LivingCopy | None:
-    """Return the working copy of a repository; None where there is none."""
-    place = living_place(repo)
-    if place is None or not place.exists:
-        return None
-    from havasu_vc.checkouts.living_copy import LivingCopy
-
-    return LivingCopy(repo, place)

@@ -12,7 +12,7 @@ from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
 from havasu_vc.checkouts.living_following import Held, can_stay
-from havasu_vc.checkouts.living_place import working_copy
+from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.merging import require_calm

@@ -1,11 +1,6 @@
 """Arguments as people type them, taken apart: `DATASET@REV`, `NAME=VALUE`, revisions, filters.
 
 Telling revisions from datasets among the arguments of a command, with a repository at hand.
-
-Which branch a person means who switches: as git, also the one before, and one of a remote.
-
-`-` is the branch that HEAD was on before, and `@{-2}` the one before that. A branch that
-only one remote has is made here, and follows that remote's.
 """
 
 from __future__ import annotations
@@ -13,7 +8,6 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,15 +17,11 @@ import click
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
-from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
 __all__ = [
-    "Goal",
-    "find_goal",
-    "follow",
     "join_message",
     "parse_assignment",
     "parse_dataset_at",
@@ -267,59 +257,3 @@ def _matches(repo: Repo, pattern: str) -> bool:
 def _is_file(repo: Repo, path: str) -> bool:
     """Return whether there is a file beside datasets at HEAD, which Kart's filters may name."""
     return bool(path) and not repo.git.git("cat-file", "-e", f"HEAD:{path}", check=False).code
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Where HEAD is to be put."""
-
-    name: str
-    """A branch, or a revision where there is no branch of that name."""
-    is_branch: bool
-    """Whether there is such a branch, here or on a remote."""
-    remote: str | None = None
-    """The branch of a remote to make it from, such as `origin/dev`."""
-
-
-def find_goal(repo: Repo, text: str, *, revisions: bool = False, remotes: bool = True) -> Goal:
-    """Return what a person means who names a branch to switch to.
-
-    Where `revisions` are meant too, a tag or commit goes before a remote's branch, and without
-    `remotes` those are not looked for. Raises `InvalidArgumentError` where several remotes have it.
-    """
-    if text == "-" or text.startswith("@{-"):
-        text = _before(repo, "@{-1}" if text == "-" else text)
-    if any(branch.name == text for branch in repo.branches()):
-        return Goal(text, is_branch=True)
-    if revisions:
-        with suppress(HavasuError):
-            repo.commit_info(text)
-            return Goal(text, is_branch=False)
-    found = [
-        branch.name
-        for branch in repo.branches(remote=True)
-        if remotes and branch.name.partition("/")[2] == text
-    ]
-    if len(found) > 1:
-        raise InvalidArgumentError(
-            f"several remotes have a branch {text!r}: {', '.join(found)}",
-            hints=(f"`havasu-vc switch -c {text} {found[0]}` takes one of them",),
-        )
-    return Goal(text, is_branch=bool(found), remote=found[0] if found else None)
-
-
-def _before(repo: Repo, text: str) -> str:
-    """Return the branch, or the commit, that HEAD was on before."""
-    names = repo.git.git("rev-parse", "--symbolic-full-name", text, check=False)
-    if names.code == 0 and names.text:
-        return names.text.removeprefix("refs/heads/")
-    commits = repo.git.git("rev-parse", "--verify", "--quiet", f"{text}^{{commit}}", check=False)
-    if commits.code or not commits.text.strip():
-        raise InvalidArgumentError("HEAD was on no other branch before")
-    return commits.text.strip()
-
-
-def follow(repo: Repo, branch: str, start: str | None) -> None:
-    """Let a new branch follow the branch of a remote that it was made from."""
-    if start is not None and any(each.name == start for each in repo.branches(remote=True)):
-        repo.git.git("branch", "--quiet", f"--set-upstream-to={start}", branch)

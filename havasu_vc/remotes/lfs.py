@@ -26,8 +26,8 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.remotes.lfs_direct import direct_downloads
-from havasu_vc.remotes.places import without_passwords
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, each
+from havasu_vc.remotes.urls import without_passwords
 from havasu_vc.store.command import GitResult
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.objects import object_id

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import PullRequest
-from havasu_vc.remotes.places import hidden_secrets
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.conflicts import Conflicts
 from havasu_vc.store.refs import list_branches

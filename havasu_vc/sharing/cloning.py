@@ -27,8 +27,8 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.places import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import take_data_url

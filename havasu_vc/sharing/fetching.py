@@ -24,8 +24,8 @@ from havasu_vc.datasets.kinds import is_in_files, require_files
 from havasu_vc.errors import DatasetNotFoundError, NoBranchError
 from havasu_vc.exchange.boxes import Box, parse_box
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.places import hidden_secrets, without_passwords
 from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect

@@ -29,8 +29,8 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.places import hidden_secrets, without_passwords
 from havasu_vc.remotes.protocol import Claim, DataRemote, WantedFile, total_size
+from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.remotes.wanted import (
     commits_here,
     files_at,

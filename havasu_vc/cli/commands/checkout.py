@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import find_goal, follow
+from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_head, tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted

@@ -19,7 +19,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, style_option
 from havasu_vc.datasets.kinds import kind_named, kind_names
 from havasu_vc.formats.repository_config import CONFIG_FILE
-from havasu_vc.remotes.places import hidden_secrets
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
 from havasu_vc.writers.json_style import LAYOUTS

@@ -16,7 +16,7 @@ from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, gathered, json_option, message_options
-from havasu_vc.cli.quick_arrow import leave_frames_out
+from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import NoChangesError
 from havasu_vc.exchange.formats import FORMATS

@@ -34,7 +34,7 @@ def command(
     its Git LFS server, unless `--data` names a folder or a bucket (file, sftp, s3, gs, abfs).
     Of the first remote, that is committed for all clones, as `havasu-vc data place` does.
     """
-    from havasu_vc.remotes.places import hidden_secrets
+    from havasu_vc.remotes.urls import hidden_secrets
 
     repo = invocation.open_repo(rows=False)
     if data is not None and (len(arguments) < 2 or arguments[0] not in ("add", "set-url")):

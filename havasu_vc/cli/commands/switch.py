@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import find_goal, follow
 from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
