@@ -35,7 +35,7 @@ from havasu_vc.errors import (
     NotFoundError,
     UncommittedChangesError,
 )
-from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass

@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
-from havasu_vc.formats.havasu.deltas import blob_id
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.formats.havasu.markers import blob_id
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.objects import (

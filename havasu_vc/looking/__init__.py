@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
-    from havasu_vc.looking.histories import create_patch as create_patch
-    from havasu_vc.looking.histories import diff as diff
     from havasu_vc.looking.histories import log as log
-    from havasu_vc.looking.histories import show as show
     from havasu_vc.looking.notebook import commits_html as commits_html
     from havasu_vc.looking.notebook import table_html as table_html
     from havasu_vc.looking.other_files import file_changes as file_changes
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from havasu_vc.looking.seeking import FoundRows as FoundRows
     from havasu_vc.looking.seeking import SeekRequest as SeekRequest
     from havasu_vc.looking.seeking import seek as seek
+    from havasu_vc.looking.showing import create_patch as create_patch
+    from havasu_vc.looking.showing import diff as diff
+    from havasu_vc.looking.showing import show as show
     from havasu_vc.looking.tables import Table as Table
 
 __getattr__ = loads(
@@ -59,14 +59,8 @@ __getattr__ = loads(
             "document_diff",
         ],
         "other_files": ["file_changes"],
-        "histories": [
-            "LogRequest",
-            "commit_info",
-            "create_patch",
-            "diff",
-            "log",
-            "show",
-        ],
+        "histories": ["LogRequest", "commit_info", "log"],
+        "showing": ["create_patch", "diff", "show"],
         "notebook": [
             "commits_html",
             "table_html",

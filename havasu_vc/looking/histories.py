@@ -1,7 +1,4 @@
-"""Looking back: commits as writers print them, and what they changed.
-
-Differences as people ask for them: of a range of revisions, or of one commit.
-"""
+"""Looking back: commits as writers print them, and what they changed."""
 
 from __future__ import annotations
 
@@ -13,23 +10,18 @@ from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
-from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
 from havasu_vc.store.refs import branch_with_commits
-from havasu_vc.store.revisions import Revision, resolve_compared, resolve_range
+from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 __all__ = [
     "commit_info",
-    "create_patch",
-    "diff",
     "log",
-    "show",
 ]
 
 
@@ -211,42 +203,3 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
         # Files of rows; a key looks closer.
         return f"{path}/{marker}/{(find_kind(marker) or DEFAULT).rows}"
     return path
-
-
-def diff(
-    repo: OpenRepo,
-    revisions: str = "HEAD^?...HEAD",
-    filters: Sequence[str] = (),
-    *,
-    equal_ones: bool = False,
-) -> Iterator[DatasetDiff]:
-    """Yield how each dataset differs between two revisions, by path.
-
-    With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
-    """
-    ends = resolve_compared(repo.git, revisions)
-    return diff_revisions(
-        repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
-    )
-
-
-def show(
-    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
-) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
-    info = commit_info(repo, revision)
-    return info, diff_revisions(
-        repo, *_ends(repo, revision, info), filters, equal_ones=equal_ones, tables_only=True
-    )
-
-
-def create_patch(
-    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = ()
-) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and all that it changed of its first parent, or an error."""
-    info = commit_info(repo, revision)
-    return info, diff_revisions(repo, *_ends(repo, revision, info), filters)
-
-
-def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:
-    return repo.resolve(f"{revision}^?"), repo.resolve(info.id)

@@ -31,8 +31,8 @@ from havasu_vc.errors import (
     NotYetSupportedError,
     UnfinishedMergeError,
 )
-from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
 from havasu_vc.formats.havasu.entry import Content
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.properties import DATASET, Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.names import check_dataset_path

@@ -15,22 +15,18 @@ import numpy as np
 
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.plan import PAST, past_path
-from havasu_vc.formats.havasu.deltas import (
+from havasu_vc.formats.havasu.deltas import Delta, delta_path, format_delta, format_tombstone, named
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.markers import (
     FOLDER,
-    Delta,
     Epoch,
     blob_id,
     counted,
-    delta_path,
     format_closing,
-    format_delta,
     format_marker,
-    format_tombstone,
     marker_names,
     marks_of,
-    named,
 )
-from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.model.arrays import distinct

@@ -32,9 +32,10 @@ from havasu_vc.datasets.havasu.standing import (
     standing_in,
 )
 from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError, UnsupportedVersionError
-from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
-from havasu_vc.formats.havasu.deltas import Delta, Epoch, counted, marks_of, open_epoch
+from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.formats.havasu.markers import Epoch, counted, marks_of, open_epoch
 from havasu_vc.formats.havasu.properties import DATASET, parse_properties
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

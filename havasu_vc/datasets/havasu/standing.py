@@ -18,17 +18,10 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder, TreeFolder
 from havasu_vc.errors import CorruptDatasetError, HavasuError
-from havasu_vc.formats.havasu.deltas import FOLDER as EDITS
-from havasu_vc.formats.havasu.deltas import (
-    Delta,
-    Epoch,
-    delta_path,
-    marks_of,
-    open_epoch,
-    parse_delta,
-    parse_tombstone,
-)
+from havasu_vc.formats.havasu.deltas import Delta, delta_path, parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.formats.havasu.markers import Epoch, marks_of, open_epoch
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.records import dataclass
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId

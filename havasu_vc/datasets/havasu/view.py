@@ -39,9 +39,10 @@ from havasu_vc.datasets.protocol import (
 )
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDataFileError, CorruptDatasetError, HavasuError
-from havasu_vc.formats.havasu.deltas import Delta, Epoch
+from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.markers import Epoch
 from havasu_vc.formats.havasu.properties import (
     DATASET,
     Digest,

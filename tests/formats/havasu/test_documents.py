@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.deltas import (
     Delta,
-    blob_id,
     format_delta,
     format_tombstone,
-    open_epoch,
     parse_delta,
     parse_tombstone,
 )
@@ -29,6 +27,7 @@ from havasu_vc.formats.havasu.entry import (
     parse_entry,
 )
 from havasu_vc.formats.havasu.json_text import MOST_BYTES, document_hash, pack, parse_json, unpack
+from havasu_vc.formats.havasu.markers import blob_id, open_epoch
 from havasu_vc.formats.havasu.properties import (
     PartitionField,
     PartitionSpec,

@@ -1,0 +1,53 @@
+"""Differences as people ask for them: of a range of revisions, or of one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from havasu_vc.looking.histories import commit_info
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.revisions import Revision, resolve_compared
+
+__all__ = ["create_patch", "diff", "show"]
+
+
+def diff(
+    repo: OpenRepo,
+    revisions: str = "HEAD^?...HEAD",
+    filters: Sequence[str] = (),
+    *,
+    equal_ones: bool = False,
+) -> Iterator[DatasetDiff]:
+    """Yield how each dataset differs between two revisions, by path.
+
+    With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
+    """
+    ends = resolve_compared(repo.git, revisions)
+    return diff_revisions(
+        repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
+    )
+
+
+def show(
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
+) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
+    info = commit_info(repo, revision)
+    return info, diff_revisions(
+        repo, *_ends(repo, revision, info), filters, equal_ones=equal_ones, tables_only=True
+    )
+
+
+def create_patch(
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = ()
+) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+    """Return a commit and all that it changed of its first parent, or an error."""
+    info = commit_info(repo, revision)
+    return info, diff_revisions(repo, *_ends(repo, revision, info), filters)
+
+
+def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:
+    return repo.resolve(f"{revision}^?"), repo.resolve(info.id)
