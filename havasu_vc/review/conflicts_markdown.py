@@ -11,9 +11,8 @@ from havasu_vc.review.conflicts import (
     DatasetInConflict,
     ItemInConflict,
 )
-from havasu_vc.review.lines import Lines, size_of
 from havasu_vc.review.map import conflict_map
-from havasu_vc.review.markdown_parts import code_span, sentence, table_row
+from havasu_vc.review.markdown_parts import Lines, code_span, sentence, size_of, table_row
 from havasu_vc.writers.terminal import printable
 
 __all__ = ["conflict_lines"]

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from havasu_vc.review.conflicts_markdown import conflict_lines
-from havasu_vc.review.lines import Lines, size_of
 from havasu_vc.review.map import map_of
 from havasu_vc.review.markdown_parts import (
     ROWS_HEADER,
+    Lines,
     code_span,
     commits_words,
     finding_line,
@@ -24,6 +24,7 @@ from havasu_vc.review.markdown_parts import (
     overview_row,
     sample_row,
     sentence,
+    size_of,
     spread,
     summary_lines,
 )

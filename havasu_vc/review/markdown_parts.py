@@ -1,4 +1,7 @@
-"""The lines of a review in Markdown: what each dataset, column and row says."""
+"""The lines of a review in Markdown: what each dataset, column and row says.
+
+Lines of Markdown within a budget of bytes.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from havasu_vc.writers.terminal import printable
 __all__ = [
     "ROWS_HEADER",
     "VALUE",
+    "Lines",
     "code_span",
     "commits_words",
     "covered_words",
@@ -35,11 +39,11 @@ __all__ = [
     "overview_row",
     "sample_row",
     "sentence",
+    "size_of",
     "spread",
     "summary_lines",
     "table_row",
 ]
-
 
 CELLS = 12
 """Cells of a row that are shown."""
@@ -413,3 +417,34 @@ def _common(first: str, second: str) -> int:
         if left != right:
             return index
     return min(len(first), len(second), LOOK)
+
+
+class Lines:
+    """Lines within a budget of bytes; what does not fit is not added."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.texts: list[str] = []
+
+    def add(self, *texts: str) -> bool:
+        """Add some lines, all or none, and tell which."""
+        size = size_of(texts)
+        if size > self.room:
+            return False
+        self.room -= size
+        self.texts += texts
+        return True
+
+    def add_each(self, texts: Iterable[str]) -> int:
+        """Add lines for as long as they fit; return how many did not."""
+        rest = iter(texts)
+        left = 0
+        for text in rest:
+            if not self.add(text):
+                left = 1 + sum(1 for _ in rest)
+        return left
+
+
+def size_of(texts: Iterable[str]) -> int:
+    """Return how many bytes some lines are."""
+    return sum(len(text.encode()) + 1 for text in texts)

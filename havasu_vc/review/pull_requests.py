@@ -16,13 +16,13 @@ from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import Host, PullRequest
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.review.conflicting import Settling, settling_of_request
 from havasu_vc.review.json import format_json
 from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER, SUMMARY_LIMIT, format_markdown
 from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
 from havasu_vc.review.reviewing import review
-from havasu_vc.review.settling import Settling, settling_of_request
 from havasu_vc.store.disk import replace_file
 
 __all__ = [

@@ -28,14 +28,13 @@ from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.changed_back import RowsThatChangeBack
-from havasu_vc.review.conflicting import conflicts_between
+from havasu_vc.review.conflicting import Settling, conflicts_between, settling_here
 from havasu_vc.review.conflicts import Conflicts
 from havasu_vc.review.entry_facts import dataset_facts
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
 from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review, ReviewedCommit
-from havasu_vc.review.settling import Settling, settling_here
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
 from havasu_vc.store.revisions import RevisionRange, merge_base, parse_range, resolve_range

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from havasu_vc.serving.catalog import Catalog, ServeSettings
-from havasu_vc.serving.client_access import NOBODY, admitted, give_token
 from havasu_vc.serving.errors import Refused, problem_of
 from havasu_vc.serving.reading import READING, configuration
 from havasu_vc.serving.routes import Answer, Call, Route, Router, route
+from havasu_vc.serving.tokens import NOBODY, admitted, give_token
 from havasu_vc.serving.writes import WRITING
 
 __all__ = ["Application", "app"]

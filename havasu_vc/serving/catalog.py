@@ -19,12 +19,11 @@ from havasu_vc.serving.errors import Refused, no_namespace, no_table
 from havasu_vc.serving.feeds import Feeds, system_of
 from havasu_vc.serving.forms import PLAIN, Form
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
-from havasu_vc.serving.names import TOP, Name, candidates
-from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
+from havasu_vc.serving.names import EVERY, TOP, Name, ServedRef, candidates, find_ref, ref_of_prefix
+from havasu_vc.serving.remembering import MOST_BYTES
 from havasu_vc.serving.routes import Call
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.tokens import Tokens
-from havasu_vc.serving.wanted import MOST_BYTES
 from havasu_vc.sharing import far_place
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository

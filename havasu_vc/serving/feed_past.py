@@ -22,9 +22,8 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.feed_files import described, layout_of, note_of, united, write
 from havasu_vc.serving.feed_versions import FeedVersions
-from havasu_vc.serving.history import Version
+from havasu_vc.serving.history import Step, Version
 from havasu_vc.serving.remembering import Remembered
-from havasu_vc.serving.steps import Step
 
 __all__ = ["FeedPast", "Gathered", "Telling", "columns_together"]
 

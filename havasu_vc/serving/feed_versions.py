@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.history import Version
+from havasu_vc.serving.history import Step, Steps, Version
 from havasu_vc.serving.metadata import TableMaker
 from havasu_vc.serving.remembering import Remembered
-from havasu_vc.serving.steps import Step, Steps
 
 __all__ = ["FeedVersions", "VersionColumns"]
 

@@ -47,7 +47,7 @@ from havasu_vc.serving.feed_files import (
 from havasu_vc.serving.feed_past import FeedPast, Gathered, Telling, columns_together
 from havasu_vc.serving.feed_versions import FeedVersions
 from havasu_vc.serving.forms import PLAIN
-from havasu_vc.serving.history import Version
+from havasu_vc.serving.history import Step, Version
 from havasu_vc.serving.metadata import (
     LoadedTable,
     TableMaker,
@@ -58,7 +58,6 @@ from havasu_vc.serving.metadata import (
 )
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import url_of
-from havasu_vc.serving.steps import Step
 from havasu_vc.store.disk import replace_file
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.properties import DATASET

@@ -30,10 +30,9 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.documents import Documents, Layout, Shown
 from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
-from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.remembering import MOST_BYTES, Remembered, Wanted
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.told import told
-from havasu_vc.serving.wanted import MOST_BYTES, Wanted
 from havasu_vc.sharing import FarDataset, far_place
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.trees import DatasetFolder

@@ -11,7 +11,7 @@ from pathlib import Path
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.serving.catalog import Catalog
-from havasu_vc.serving.refs import prefix_of, ref_of_prefix
+from havasu_vc.serving.names import prefix_of, ref_of_prefix
 
 __all__ = ["create_namespace", "empty_namespaces", "forget_namespace"]
 

@@ -8,14 +8,20 @@ from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
-from havasu_vc.serving.data_places import ASKED, credentials, store_settings
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
-from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
+from havasu_vc.serving.names import (
+    EVERY,
+    TOP,
+    find_ref,
+    namespaces_below,
+    parse_namespace,
+    prefix_of,
+    tables_in,
+)
 from havasu_vc.serving.namespaces import empty_namespaces
-from havasu_vc.serving.refs import EVERY, find_ref, prefix_of
 from havasu_vc.serving.routes import Answer, Call, Route, route
-from havasu_vc.serving.shared_place import url_of
+from havasu_vc.serving.shared_place import ASKED, credentials, store_settings, url_of
 
 __all__ = ["READING", "configuration", "is_there", "load_answer"]
 

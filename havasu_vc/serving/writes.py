@@ -14,17 +14,14 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog, Target
 from havasu_vc.serving.commits import Writer
-from havasu_vc.serving.data_places import credentials, store_settings
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import form_for
-from havasu_vc.serving.names import SEPARATOR, TOP, parse_namespace
+from havasu_vc.serving.names import SEPARATOR, TOP, ServedRef, parse_namespace
 from havasu_vc.serving.namespaces import create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
-from havasu_vc.serving.refs import ServedRef
 from havasu_vc.serving.routes import Answer, Call, route
-from havasu_vc.serving.shared_place import url_of
-from havasu_vc.serving.shelf import CatalogShelf
-from havasu_vc.serving.staged import creation, fresh, staged_document
+from havasu_vc.serving.shared_place import credentials, store_settings, url_of
+from havasu_vc.serving.shelf import CatalogShelf, creation, fresh, staged_document
 from havasu_vc.serving.told import Writing
 from havasu_vc.serving.updates import TableChange, parse_change
 from havasu_vc.store.commits import Signature

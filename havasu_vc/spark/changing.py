@@ -28,14 +28,14 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.spark.executor_reading import in_place
-from havasu_vc.spark.history_tasks import (
+from havasu_vc.spark.executor_reading import (
     LARGE_BYTES,
     Piece,
     Place,
     commit_piece,
     comparison_of,
     difference_tasks,
+    in_place,
     shared_ids,
     view_at,
 )

@@ -54,8 +54,8 @@ def make(repo: str, files: str) -> dict[str, Any]:
 def loads(repo: str, runs: str, commits: str) -> dict[str, Any]:
     """Load the table for the first time, again and again, and after commits of one row."""
     from havasu_vc.serving.catalog import Catalog, ServeSettings
+    from havasu_vc.serving.names import prefix_of
     from havasu_vc.serving.reading import load_table
-    from havasu_vc.serving.refs import prefix_of
     from havasu_vc.serving.routes import Call
 
     names = {"prefix": prefix_of("main"), "namespace": "tables", "table": DATASET}

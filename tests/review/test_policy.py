@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.review.policy import Check, Policy, Rules, parse_policy
-from havasu_vc.review.policy_checks import DatasetCheck
+from havasu_vc.review.policy_checking import DatasetCheck
 from havasu_vc.review.summarising import Means, summarise
 from tests.review.test_summarising import POINTS, row
 from tests.writers.cases import batch, diff_of, header

@@ -21,7 +21,7 @@ __all__ = ["duckdb"]
 
 LOCAL = Settings(engine="local")
 FEED = "tables.points__changes"
-GATHERED = "import havasu_vc.serving.steps as steps; steps.LEAST, steps.BEGINNINGS = 1, 1"
+GATHERED = "import havasu_vc.serving.history as steps; steps.LEAST, steps.BEGINNINGS = 1, 1"
 """The newest commit alone has a snapshot of its own."""
 LABELS = ("_change_type", "_commit_id", "_commit_timestamp")
 Row = dict[str, Any]

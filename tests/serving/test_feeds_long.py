@@ -19,9 +19,9 @@ from tests.support.git import run_git
 
 __all__ = ["duckdb"]
 
-SHORT = "import havasu_vc.serving.steps as steps; steps.LEAST, steps.BEGINNINGS = 4, 2"
+SHORT = "import havasu_vc.serving.history as steps; steps.LEAST, steps.BEGINNINGS = 4, 2"
 """Every second commit, on average, ends a stretch, and four or more have snapshots."""
-STEADY = "import havasu_vc.serving.steps as steps; steps.LEAST, steps.BEGINNINGS = 4, 1"
+STEADY = "import havasu_vc.serving.history as steps; steps.LEAST, steps.BEGINNINGS = 4, 1"
 """Every commit ends a stretch, and four have snapshots."""
 MOST_SHOWN = 24
 

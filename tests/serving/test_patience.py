@@ -14,7 +14,7 @@ from tests.repo.points import make
 from tests.serving.server import catalog, prefix, serving
 
 HURRIED = """
-import havasu_vc.serving.application as a, havasu_vc.serving.patience as p
+import havasu_vc.serving.application as a, havasu_vc.serving.server as p
 a.SECONDS = a.SECONDS_IN_ALL = p.SECONDS = 1.0
 """
 GIB = 1 << 30

@@ -15,7 +15,7 @@ from tests.repo.points import make
 from tests.serving.server import catalog, serving
 from tests.serving.test_reading import expected, in_order
 
-SWEPT_OFTEN = "import havasu_vc.serving.wanted as w; w.SWEPT_AFTER = 1; w.NOTED_SECONDS = 0"
+SWEPT_OFTEN = "import havasu_vc.serving.remembering as w; w.SWEPT_AFTER = 1; w.NOTED_SECONDS = 0"
 
 
 @pytest.fixture

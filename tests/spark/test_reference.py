@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from havasu_vc.geo.functions.all_functions import FUNCTIONS
-from havasu_vc.spark.reference import format_functions
+from havasu_vc.spark.functions import format_functions
 from tests.support.golden import Golden
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "sql-functions.md"

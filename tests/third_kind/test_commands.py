@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.serving.catalog import Catalog, ServeSettings
+from havasu_vc.serving.names import prefix_of
 from havasu_vc.serving.reading import load_table
-from havasu_vc.serving.refs import prefix_of
 from havasu_vc.serving.routes import Call
 from tests.cli.conftest import invoke, succeed
 from tests.support.git import run_git
