@@ -63,6 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    # Collecting imports `havasu_vc.cli.start`, which leaves Ctrl-C to the system until its `main`
+    # runs: a test that presses it would end the whole process.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
     if config.getvalue("dist") != "loadgroup":
