@@ -220,6 +220,8 @@ def command(
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
     path, revision = parse_dataset_at(dataset, ref)
+    if str(file) == "-":
+        raise click.UsageError(f"an export is a file; `havasu-vc cat {dataset}` prints rows")
     chosen, file = _driver(file, None if file_format is None else file_format.lower())
     if is_called_kart():
         options = options.as_karts(path, chosen, file)

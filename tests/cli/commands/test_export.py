@@ -44,6 +44,15 @@ def test_changes(run: Run, tmp_path: Path) -> None:
     assert "one" not in path.read_text()
 
 
+def test_stdout_is_no_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("export", "points", "-", "--to", "csv")
+
+    assert result.exit_code == 2
+    assert "`havasu-vc cat points` prints rows" in result.stderr
+    assert list(tmp_path.glob("-")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
