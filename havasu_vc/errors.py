@@ -219,11 +219,11 @@ class GeometryError(InvalidInputError):
 
     kind = ErrorKind.GEOMETRY
     what = "geometry"
-    """What the value is: `geometry` or `raster`."""
+    """The kind of value: `geometry` or `raster`."""
     row: int | None = None
     """The place of the value in its column; None where not one value is meant."""
     reason = ""
-    """What is wrong with that value."""
+    """The fault of that value."""
 
     @classmethod
     def of_value(cls, row: int, reason: str, *, what: str = "geometry") -> "GeometryError":

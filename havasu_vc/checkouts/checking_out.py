@@ -240,7 +240,7 @@ def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
 
 
 class _OfTree(Protocol):
-    """What knows the tree that it is of."""
+    """Anything that knows the tree that it is of."""
 
     @property
     def tree(self) -> str: ...

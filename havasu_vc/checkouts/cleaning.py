@@ -1,4 +1,4 @@
-"""What is left behind in a work tree, as `git clean` knows it and as only we can tell.
+"""Leftovers in a work tree, as `git clean` knows it and as only we can tell.
 
 Files are git's to find and to remove. Tables of the workspace that are no dataset's, and layers of
 the working copy that are none, git does not see; and those that are a dataset's it would take for
@@ -28,7 +28,7 @@ _TOLD = re.compile(r"^(?:Would remove|Removing) (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """What goes, or would."""
+    """Leftovers that go, or would."""
 
     files: tuple[str, ...] = ()
     """Files and folders, as git names them."""

@@ -155,7 +155,7 @@ class LayerEdits:
 
     @property
     def header(self) -> DatasetHeader:
-        """What the dataset says of itself with these edits."""
+        """The dataset's description of itself with these edits."""
         header = self.base.header
         if self.schema == self.base.schema:
             return header

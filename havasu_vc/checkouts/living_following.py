@@ -171,7 +171,7 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What becomes of one table."""
+    """The fate of one table."""
 
     path: str
     old: Dataset | None

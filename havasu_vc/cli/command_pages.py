@@ -64,18 +64,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "The program": ("config", "git", "version", "completion"),
     }
 )
-"""What the commands are for, in the order of a beginner's questions."""
+"""The purposes of the commands, in the order of a beginner's questions."""
 _MOST_USES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a page shows of a command."""
+    """An example of a command on its page."""
 
     command: str
     """The name of the command."""
     line: str
-    """What is typed."""
+    """The line to type."""
     title: str
     address: str
     """The page, from the folder of the documentation."""

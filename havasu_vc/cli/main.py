@@ -105,7 +105,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {"table-export": "export", "table-import": "import"}
 )
-"""What Kart also calls some of them."""
+"""Names that Kart also has for some of them."""
 NEEDLESS: Mapping[str, str] = MappingProxyType(
     {
         "build-annotations": "numbers of changed rows are counted when they are asked for",
@@ -139,7 +139,7 @@ GIT_VERBS: Mapping[str, str] = MappingProxyType(
         },
     }
 )
-"""What to type instead of a command that git has and this program has not."""
+"""The line to type instead of a command that git has and this program has not."""
 
 
 class CommandTable(click.Group):

@@ -37,7 +37,7 @@ class QueryRows(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """What the columns are called."""
+        """The columns' names."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -60,7 +60,7 @@ class BatchedRows:
 
     @property
     def names(self) -> Sequence[str]:
-        """What the columns are called."""
+        """The columns' names."""
         return [field.name for field in self.schema]
 
     def rows(self, most: int | None = None) -> Rows:

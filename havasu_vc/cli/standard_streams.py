@@ -1,4 +1,4 @@
-"""What a process is started with, made such that a command can rely on it.
+"""The state that a process starts in, made such that a command can rely on it.
 
 Two things differ from machine to machine, and no command should have to ask:
 

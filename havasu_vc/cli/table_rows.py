@@ -81,7 +81,7 @@ class _Rows:
         from havasu_vc.model.arrow import arrow_schema
 
         self.names = schema.names
-        """What the columns are called."""
+        """The columns' names."""
         self.schema = arrow_schema(schema)
         """The columns."""
         self._fields = schema.fields

@@ -32,7 +32,7 @@ from havasu_vc.records import dataclass
 __all__ = ["DEALT", "Cuts", "SortedPieces", "cuts_between", "deal", "dealt", "sample"]
 
 DEALT = pa.schema([("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary())])
-"""What dealing yields: for which interval, how many rows, and the rows."""
+"""The yield of dealing: for which interval, how many rows, and the rows."""
 FLUSH_BYTES = 32 << 20
 """Rows that are collected before they are dealt out, so that pieces do not get tiny."""
 BATCH_ROWS = 1 << 16
@@ -157,7 +157,7 @@ class SortedPieces:
 
 
 class _Head:
-    """What is in memory of one stream."""
+    """The part of one stream that is in memory."""
 
     def __init__(self, stream: Iterator[pa.RecordBatch], name: str) -> None:
         self._stream = stream

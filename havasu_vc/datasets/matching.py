@@ -58,7 +58,7 @@ HASHES = pa.schema(
         ("sample", pa.binary()),
     ]
 )
-"""What is told of each row: hashes, where it is, and of some the first value of the key."""
+"""Facts of each row: hashes, where it is, and of some the first value of the key."""
 PLACES = pa.schema([("source", pa.int32()), ("pos", pa.int64())])
 """Where rows are: which source, and which of its rows."""
 SAMPLE_SHARE = 1 << 10

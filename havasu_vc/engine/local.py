@@ -42,7 +42,7 @@ __all__ = ["LocalEngine"]
 
 BUDGET = 96 << 20
 _BATCH_COST = 2048
-"""What a batch costs beside its data: many tiny ones are not free."""
+"""The cost of a batch beside its data: many tiny ones are not free."""
 _PATIENCE = 5.0
 """Seconds that a run which stops waits for kernels to come to their next batch."""
 
@@ -161,7 +161,7 @@ class LocalEngine:
 
 
 class _Result:
-    """What a task that was started has given so far."""
+    """The batches that a task has given so far."""
 
     __slots__ = ("batches", "done", "error")
 

@@ -1,4 +1,4 @@
-"""What the executors of a cluster are, asked by the first task: before any work, in one sentence.
+"""The executors of a cluster, looked at by the first task: before any work, in one sentence.
 
 A worker with another Python, without pyarrow or with a havasu-vc of its own would fail in the
 middle, a page of Java for each attempt. Asked once for each cluster and process.

@@ -1,4 +1,4 @@
-"""What an engine promises: it decides where tasks run, and never what comes out.
+"""The promise of an engine: it decides where tasks run, and never what comes out.
 
 Every engine delivers the batches of task 0, then those of task 1, and so on. Memory
 is bounded by batches and a budget, not by the sum of the results. An error of the

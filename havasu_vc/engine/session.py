@@ -64,7 +64,7 @@ _OTHER_PYTHON = re.compile(
     r"worker has different version: (\d+\.\d+) than that in driver: (\d+\.\d+)"
 )
 _OURS = ("spark.sql.session.timeZone",)
-"""What no default may change: what rows mean depends on it."""
+"""Settings that no default may change: what rows mean depends on it."""
 _WORKER_PATH = "spark.executorEnv.PYTHONPATH"
 _LOCAL_SETTINGS = {
     # Nothing here is for other machines to reach, and no name need resolve.

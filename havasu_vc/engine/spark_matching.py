@@ -71,7 +71,7 @@ def matched(session: SparkSession, comparison: Comparison) -> Batches:
 
 
 class Matched:
-    """What differs between two sides, as far as an executor keeps where it is.
+    """The rows that differ between two sides, as far as an executor keeps where it is.
 
     Use it as a context manager, or call `close` when the changes are no longer needed.
     """

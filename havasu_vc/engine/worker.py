@@ -1,4 +1,4 @@
-"""What an executor does: run a chunk of tasks, leave their batches in a spill file.
+"""The work of an executor: run a chunk of tasks, leave their batches in a spill file.
 
     <folder>/<unique>.arrows    the batches of one chunk, segment by segment
     <folder>/failed             one line for each task that failed: its index
@@ -62,7 +62,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ChunkOutcome:
-    """What running a chunk gave."""
+    """The outcome of a chunk."""
 
     path: str | None
     """The spill file; None if no task gave a batch."""

@@ -23,7 +23,7 @@ class Address:
     """A schema of a database on a server."""
 
     connection: str
-    """What libpq connects to."""
+    """The address that libpq connects to."""
     schema: str
     """The schema."""
     shown: str

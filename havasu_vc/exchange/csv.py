@@ -134,7 +134,7 @@ class CsvSource:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person may want to know of how columns were taken."""
+        """Lines that tell a person how columns were taken."""
         return tuple(doubt for _, doubt in self.doubts)
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:

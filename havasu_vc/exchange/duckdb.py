@@ -255,7 +255,7 @@ class NoTableError(Exception):
         """Say which."""
         super().__init__(name)
         self.name = name
-        """What it is called."""
+        """Its name."""
 
 
 def is_installed() -> bool:

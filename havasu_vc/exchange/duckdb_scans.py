@@ -25,7 +25,7 @@ class ScannedRows(pads.Dataset):  # type: ignore[misc]
     def __init__(self, view: Dataset, names: Sequence[str]) -> None:
         self._view = view
         self.error: HavasuError | None = None
-        """What went wrong in it, which DuckDB does not hand on."""
+        """The error in it, which DuckDB does not hand on."""
         self._names = dict(zip(names, view.schema.names, strict=True))
 
     @property

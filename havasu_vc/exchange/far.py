@@ -34,9 +34,9 @@ __all__ = [
 ]
 
 EXTENSIONS = (".parquet", ".geoparquet", ".pq", ".parq")
-"""What is read where it is, also many files as one table."""
+"""Files that are read where they are, also many files as one table."""
 TEXTS = (".csv", ".tsv", ".tab", ".txt")
-"""What is read where it is, one file as a table."""
+"""Texts that are read where they are, one file as a table."""
 _MAGIC = re.compile(r"[*\[]")
 
 

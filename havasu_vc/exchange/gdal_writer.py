@@ -58,7 +58,7 @@ class GdalLayer:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Title and description, under the names GDAL has for them."""
     form: GdalForm = field(default_factory=GdalForm)
-    """What whoever asks wants of GDAL."""
+    """The form that is asked of GDAL."""
 
 
 def write_rows(

@@ -72,7 +72,7 @@ class Layer:
     fid: str
     """The feature id: the key, or a column of its own."""
     header: DatasetHeader
-    """What the dataset says of itself."""
+    """The dataset's description of itself."""
     kart: bool
     """Whether it is Kart's as well."""
 

@@ -1,4 +1,4 @@
-"""What a living working copy can do, wherever its tables are: in a file, or in a database.
+"""The abilities of a living working copy, wherever its tables are: in a file, or in a database.
 
     home = GeoPackageHome(path, kart=False)     where it is, without a look at it
     with home.open(write=True) as store:        the write lock, or `LockedError`

@@ -63,7 +63,7 @@ __all__ = [
 
 EXACT = "gpkg_havasu_vc_exact"
 COLUMN = "application/x-havasu-vc-column;id="
-"""What stands as the type of a column in `gpkg_data_columns`, before its id."""
+"""The text that stands as the type of a column in `gpkg_data_columns`, before its id."""
 _APPLICATION, _VERSION = 0x47504B47, 10300
 _NO_BOUNDS = (None, None, None, None)
 

@@ -67,7 +67,7 @@ class Names:
     """The names of what a schema keeps of itself."""
 
     prefix: str
-    """What they all begin with."""
+    """The beginning of all their names."""
     kart: bool
     """Whether they are Kart's."""
 

@@ -45,7 +45,7 @@ class Parts:
     tasks: Sequence[tuple[Task, ...]]
     """Of each part the tasks that yield its rows, in order."""
     engine: Engine
-    """What runs the tasks that write."""
+    """The engine that runs the tasks that write."""
 
     def written(
         self, make: Callable[[tuple[Task, ...], int], Task], description: str

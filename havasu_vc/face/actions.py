@@ -1,4 +1,4 @@
-"""What the page does to the repository, each as the command of the same name does it.
+"""Actions of the page on the repository, each as the command of the same name does it.
 
 An action comes by POST with a JSON object, and answers with one line about what was done. What
 it refuses, it refuses in the words of the command.

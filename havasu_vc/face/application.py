@@ -60,7 +60,7 @@ _OURS = frozenset(
 _SHARED = frozenset(
     {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
 )
-"""What the page of a review has too."""
+"""Files that the page of a review has too."""
 _KINDS = {"js": "text/javascript", "css": "text/css", "json": "application/json"}
 _READING: dict[str, Callable[[Repo, Query], Any]] = {
     "overview": overview,

@@ -1,4 +1,4 @@
-"""What a merge could not decide: each cell in conflict, in the ancestor and on both sides."""
+"""Decisions that a merge left open: each cell in conflict, in the ancestor and on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is edited and not committed, row by row, and what is set aside."""
+"""Edits that are not committed, row by row, and those that are set aside."""
 
 from __future__ import annotations
 

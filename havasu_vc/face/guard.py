@@ -30,7 +30,7 @@ class Turned(Exception):
 
 
 class Guard:
-    """What one server asks of its callers."""
+    """The conditions of one server for its callers."""
 
     def __init__(self, port: int) -> None:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -40,7 +40,7 @@ class Guard:
         """The cookie's name: cookies do not know ports."""
         self._secret = secrets.token_urlsafe(32)
         self.word = secrets.token_urlsafe(32)
-        """What a page says that wants something done."""
+        """The word of a page that wants something done."""
         self._tokens: set[str] = set()
         self._lock = threading.Lock()
 

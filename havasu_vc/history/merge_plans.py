@@ -1,4 +1,4 @@
-"""What merging a dataset in files reads: how both sides are compared with the base."""
+"""The plan of merging a dataset in files: how both sides are compared with the base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two versions, taken into an edit by tasks that each own an interval of keys.
+"""Differences of two versions, taken into an edit by tasks that each own an interval of keys.
 
 Both versions may lie as they like, such as in the files that another engine wrote into a
 table: what is in key order is read in place, and rows of other files are dealt out by key.
@@ -131,14 +131,14 @@ def _shared(view: HavasuDataset, pieces: Sequence[Piece], cuts: Cuts) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an owner compares."""
+    """The pieces that an owner compares."""
 
     number: int
     """Which of the owners it is."""
     old: tuple[Piece, ...]
-    """What it reads of the old side."""
+    """Pieces of the old side."""
     new: tuple[Piece, ...]
-    """What it reads of the new side."""
+    """Pieces of the new side."""
     old_schema: Schema
     """The columns of the old side."""
     new_schema: Schema

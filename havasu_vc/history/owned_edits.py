@@ -167,7 +167,7 @@ def owner_values(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What there is in an interval."""
+    """The content of an interval."""
 
     interval: Interval
     entries: list[Entry] = field(default_factory=list)

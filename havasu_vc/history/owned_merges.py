@@ -56,7 +56,7 @@ READ_BYTES = 24 << 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What may differ between the base and a side."""
+    """Pieces that may differ between the base and a side."""
 
     old: tuple[Piece, ...]
     """Rows of the base."""
@@ -78,7 +78,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What an owner merges."""
+    """The pieces that an owner merges."""
 
     number: int
     """Which of the owners it is."""
@@ -91,7 +91,7 @@ class Share:
     schemas: MergeSchemas
     """All columns."""
     policy: MergePolicy
-    """What decides without asking."""
+    """The rule that decides without asking."""
     answers: pa.Table | None
     """How conflicts were resolved."""
 

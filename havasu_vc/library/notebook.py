@@ -1,4 +1,4 @@
-"""What `Repo.diff` and `Repo.log` return, and a repository, as a notebook shows them.
+"""Results of `Repo.diff` and `Repo.log`, and a repository, as a notebook shows them.
 
     repo.diff("main...survey")       # the last line of a cell: in words, with a map
 

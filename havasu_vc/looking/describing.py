@@ -1,4 +1,4 @@
-"""What a dataset is, how many rows it has and which: from metadata where that suffices.
+"""A dataset described: how many rows it has and which, from metadata where that suffices.
 
 Where the rows of a dataset lie on the globe, as far as that is known without reading them.
 """
@@ -55,7 +55,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a dataset is."""
+    """A dataset, described."""
 
     path: str
     """Where it is."""

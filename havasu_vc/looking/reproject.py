@@ -18,7 +18,7 @@ from havasu_vc.writers import Reproject
 __all__ = ["OwnSystem", "into_own_system", "reprojection"]
 
 OwnSystem = Callable[[pa.Array, Field, DatasetHeader], pa.Array]
-"""What brings a geometry column into the system that its dataset has it in."""
+"""A function that brings a geometry column into the system that its dataset has it in."""
 
 
 def reprojection(text: str) -> tuple[Crs, Reproject]:

@@ -33,7 +33,7 @@ class SeekRequest:
     """The rows that are sought."""
 
     text: str
-    """What they hold."""
+    """The text that they hold."""
     revision: str = "HEAD"
     """The revision at which they do."""
     filters: Sequence[str] = ()

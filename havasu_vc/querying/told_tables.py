@@ -1,4 +1,4 @@
-"""What a repository tells of itself, as tables: commits, refs, changes, who changed a row.
+"""Tables in which a repository tells of itself: commits, refs, changes, who changed a row.
 
 Each is made when a query calls it, from the same values that `log`, `diff` and `blame` print.
 """

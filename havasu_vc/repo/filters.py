@@ -49,7 +49,7 @@ __all__ = [
 CONDITIONS = ("where", "box")
 """Kinds of conditions on changed rows."""
 Condition: TypeAlias = tuple[tuple[str, str], ...]
-"""What a row has to meet at once: kinds of conditions, each with its text."""
+"""Conditions that a row has to meet at once: kinds of conditions, each with its text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class Sample:
     new_geometry: bytes | None = None
     """WKB in longitude and latitude; None where there is none or its place is not known."""
     label: str | None = None
-    """What people call the row, where a column beside the key tells that."""
+    """The name that people have for the row, where a column beside the key tells that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ __all__ = ["Application", "app"]
 MOST_BYTES = 32 << 20
 """The largest body that is taken in."""
 MOST_HELD = 256 << 20
-"""What the bodies of all requests may take together while they come."""
+"""The memory that the bodies of all requests may take together while they come."""
 SECONDS = 30.0
 """So long a client may take to send some more of a body."""
 SECONDS_IN_ALL = 120.0
@@ -50,7 +50,7 @@ class Application:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        """What is served."""
+        """The catalog that is served."""
         self.router = Router(
             [route("GET", "/v1/config", self._configuration, stated=False), *_routes()]
         )

@@ -47,7 +47,7 @@ class ServeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about."""
+    """The subject of a request."""
 
     ref: ServedRef
     """The ref."""

@@ -1,4 +1,4 @@
-"""What a client is to be told so that it finds the catalog, as each of them reads settings."""
+"""Settings by which a client finds the catalog, as each of them reads settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from havasu_vc.records import dataclass
 __all__ = ["CLIENTS", "CatalogAddress", "settings_for", "spark_settings"]
 
 TOKEN = "TOKEN"
-"""What stands for the token, which nobody but its owner knows."""
+"""The place of the token, which nobody but its owner knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogAddress:
-    """What a client has to know."""
+    """All that a client has to know."""
 
     url: str
     """Where the catalog is."""

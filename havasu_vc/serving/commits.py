@@ -54,7 +54,7 @@ class Served:
     """A table as a client was given it."""
 
     base: ServedBase
-    """What it is of."""
+    """The version that it is of."""
     document: Mapping[str, Any]
     """Its metadata."""
     folders: tuple[Path, ...]
@@ -64,7 +64,7 @@ class Served:
 
 
 class Shelf(Protocol):
-    """What tables are served of, and where clients put what they write."""
+    """The versions that tables are served of, and where clients put what they write."""
 
     def served(self, commit: str, path: str) -> Served:
         """Return the table of a dataset as it is served of a commit."""

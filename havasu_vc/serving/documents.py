@@ -69,7 +69,7 @@ class Layout:
     metadata: TableMetadata
     """A table's metadata that has just these."""
     types: NativeTypes
-    """What version 3 calls columns otherwise than the schema does."""
+    """Types that version 3 gives columns otherwise than the schema does."""
     flavour: Flavour
     """Which readers it is for."""
 
@@ -85,7 +85,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is remembered of a file of a dataset, so that its delta is parsed once."""
+    """The memory of a file of a dataset, so that its delta is parsed once."""
 
     deletes: bool
     spec: str
@@ -136,7 +136,7 @@ class Shown:
     manifest_list: str
     """Where its manifests are listed."""
     summary: Mapping[str, str]
-    """What it counts."""
+    """The counts of its summary."""
     layout: Layout
     """How it is laid out."""
     rows: int

@@ -1,4 +1,4 @@
-"""What went wrong, as Iceberg's clients expect it: a status, the name of an exception, a line.
+"""Errors as Iceberg's clients expect them: a status, the name of an exception, a line.
 
 Nothing of this machine is shown: a message of ours that names a folder or a URL is shown to
 the server's log, and the client is told of what kind it is. Clients try again on 409 only.
@@ -39,7 +39,7 @@ class Problem:
     kind: str
     """The exception that Iceberg's clients raise."""
     message: str
-    """What to tell a person."""
+    """The line for a person."""
 
     @property
     def document(self) -> dict[str, Any]:

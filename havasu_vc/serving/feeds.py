@@ -1,4 +1,4 @@
-"""What happened to a dataset, as tables beside it that clients read like any other.
+"""The history of a dataset as tables beside it that clients read like any other.
 
     points__changes    the rows that each commit changed, one snapshot a commit, which only append
     points__history    the commits

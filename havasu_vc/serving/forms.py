@@ -21,7 +21,7 @@ __all__ = ["HEADER", "PLAIN", "Form", "form_for", "plain_schema"]
 
 HEADER = "x-havasu-flavour"
 NATIVE = "native"
-"""What the header says for Iceberg 3 with its own types of geometries."""
+"""The word of the header for Iceberg 3 with its own types of geometries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Form:
 
 
 PLAIN = Form()
-"""What every engine reads."""
+"""The form that every engine reads."""
 
 
 def form_for(headers: Mapping[str, str]) -> Form:

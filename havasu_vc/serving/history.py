@@ -151,9 +151,9 @@ class Step:
     """One commit of a dataset's branch."""
 
     version: Version
-    """What it made of the dataset."""
+    """The version that it made of the dataset."""
     before: Version | None
-    """What the dataset was before; None where there was none."""
+    """The version before; None where there was none."""
 
 
 class Steps:

@@ -56,7 +56,7 @@ class LoadedTable:
     path: str
     """The dataset."""
     versions: tuple[Version, ...]
-    """What its snapshots show, newest first."""
+    """The versions of its snapshots, newest first."""
     metadata: TableMetadata
     """The metadata as a value."""
     document: bytes
@@ -66,7 +66,7 @@ class LoadedTable:
     staging: Path
     """Where clients write: the table's location."""
     tag: str
-    """What tells it from what the table was or will be."""
+    """A tag that tells it from what the table was or will be."""
     place: str | None
     """The bucket that data files are in which are not here."""
     files: tuple[str, ...]

@@ -49,7 +49,7 @@ __all__ = [
 TOP = "tables"
 """The namespace of datasets that are in no folder."""
 SEPARATOR = "\x1f"
-"""What stands between the levels of a namespace in URLs."""
+"""The sign between the levels of a namespace in URLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class ServedRef:
     """A ref as it is now."""
 
     name: str
-    """What it was asked for as."""
+    """The name that was asked for."""
     revision: Revision
     """Where it is; the empty revision for a branch without commits."""
     branch: str | None

@@ -16,7 +16,7 @@ from havasu_vc.serving.names import prefix_of, ref_of_prefix
 __all__ = ["create_namespace", "empty_namespaces", "forget_namespace"]
 
 _LONGEST = 150
-"""What is noted is a file's name, a third longer."""
+"""The longest name: it is noted as a file's, a third longer."""
 
 
 def _folder(catalog: Catalog, branch: str) -> Path:

@@ -1,4 +1,4 @@
-"""What clients ask before they read: configuration, namespaces, tables, one table."""
+"""Questions of clients before they read: configuration, namespaces, tables, one table."""
 
 from __future__ import annotations
 

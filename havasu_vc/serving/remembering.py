@@ -1,4 +1,4 @@
-"""What was worked out before, as far as there is room: the oldest goes first.
+"""Results of earlier work, as far as there is room: the oldest goes first.
 
 What clients were told of stays; of the rest as much as there is room for.
 
@@ -90,7 +90,7 @@ class Remembered(Generic[_K, _V]):
 MOST_BYTES = 1 << 30
 """So much of it is kept, unless the repository says otherwise."""
 NOTED_SECONDS = 600.0
-"""What is handed out again and again is noted so often."""
+"""A result that is handed out again and again is noted so often."""
 SWEPT_AFTER = 256
 """Tables that are made until somebody looks how much there is."""
 _MOST_NOTED = 10_000

@@ -31,11 +31,11 @@ class Call:
     names: Mapping[str, str]
     """The names in its path, by what the route calls them."""
     query: Mapping[str, str]
-    """What stands behind the question mark."""
+    """The part behind the question mark."""
     headers: Mapping[str, str]
     """By name in lower case."""
     body: bytes = b""
-    """What was sent."""
+    """The bytes that were sent."""
     caller: str | None = None
     """Whose token came with it; None where none is asked for."""
     read_only: bool = False
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler answers."""
+    """An answer to a request."""
 
     status: int = 200
     """HTTP's number."""
@@ -76,7 +76,7 @@ class Route:
     path: str
     """As in `/v1/{prefix}/namespaces`."""
     handler: Handler
-    """What answers."""
+    """The function that answers."""
     stated: bool = True
     """Whether the list of endpoints names it."""
 

@@ -50,7 +50,7 @@ __all__ = [
 _THREADS = 8
 _DATA = re.compile(r"[0-9a-f]{64}")
 _BESIDE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[A-Za-z0-9._-]{1,120}-deletes\.parquet")
-"""What DuckDB writes beside a data file: positions of rows that it deletes there."""
+"""The file that DuckDB writes beside a data file: positions of rows that it deletes there."""
 _MOST_SENT = 500_000
 
 

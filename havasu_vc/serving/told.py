@@ -1,4 +1,4 @@
-"""What a commit's message tells of the request that it was made for.
+"""Messages of commits: their words on the request that each was made for.
 
     append parcels (PyIceberg/0.12.0)
 
@@ -26,7 +26,7 @@ SNAPSHOT, APPLICATION, REQUEST = "Iceberg-Snapshot", "Iceberg-Application", "Ice
 LARGEST = 1 << 63
 """Ids of snapshots are below it."""
 MESSAGE = "commit-message"
-"""What a snapshot's summary calls the message that its writer wants."""
+"""The summary's name for the message that its writer wants."""
 _LINE = re.compile(r"(Iceberg-[A-Za-z]+): (.+)")
 _SNAPSHOT = re.compile(r"(\d{1,19}) (.+)")
 _LONGEST = 65_536
@@ -42,7 +42,7 @@ class Writing:
     author: Signature | None = None
     """Who it is by; None for whom git's configuration names."""
     message: str | None = None
-    """What the commit is to say; None for a line made up."""
+    """The message that is wanted; None for a line made up."""
     agent: str = ""
     """The program, as it calls itself."""
     request: str | None = None
@@ -51,7 +51,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a message tells."""
+    """The facts in a message."""
 
     snapshots: Mapping[int, str] = field(default_factory=dict)
     """Datasets by the id of the client's snapshot."""

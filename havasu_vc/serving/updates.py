@@ -1,4 +1,4 @@
-"""What Iceberg's REST clients ask to become of a table: requirements and updates, as values.
+"""Changes that Iceberg's REST clients ask of a table: requirements and updates, as values.
 
 A commit is a list of requirements, which say what the client believes of the table, and a
 list of updates to its metadata. Both are applied to the document that the client was given,
@@ -37,7 +37,7 @@ _CALLED = {
     "default-spec-id": "default partition spec",
     "default-sort-order-id": "default sort order",
 }
-"""What Iceberg's own catalogs call these numbers, by whose words clients know why."""
+"""Names of Iceberg's own catalogs for these numbers, by whose words clients know why."""
 _LARGEST = 1 << 63
 _NOTED = frozenset(
     (
@@ -60,12 +60,12 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a request asks to become of one table."""
+    """The changes that a request asks of one table."""
 
     updates: tuple[Mapping[str, Any], ...] = ()
     """The updates, in order."""
     numbers: Mapping[str, int] = field(default_factory=dict)
-    """What the client believes of numbers in the document, by their names there."""
+    """The client's belief of numbers in the document, by their names there."""
     uuid: str | None = None
     """The id that the table is to have."""
     creates: bool = False
@@ -104,7 +104,7 @@ class TableChange:
 
     @property
     def summary(self) -> Mapping[str, str]:
-        """What the writer says of the snapshot that the table is to show."""
+        """The writer's words on the snapshot that the table is to show."""
         return (self.snapshot or {}).get("summary") or {}
 
     def _all(self, action: str) -> list[Mapping[str, Any]]:
@@ -404,7 +404,7 @@ _CHECKED: Mapping[str, tuple[str, type]] = {
     "set-snapshot-ref": ("ref-name", str),
     "remove-snapshot-ref": ("ref-name", str),
 }
-"""What an update must say, and of which type."""
+"""Fields that an update must have, and of which type."""
 
 
 def _require_texts(found: Mapping[str, Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""What clients ask of a branch that they write to: commits, new tables, renames, removals.
+"""Requests of clients that write to a branch: commits, new tables, renames, removals.
 
 Whoever may not write is told so before anything is read. A request that is done with is
 answered by the table as it is served then.
@@ -31,7 +31,7 @@ __all__ = ["WRITING"]
 MESSAGE = "x-havasu-message"
 """The header with the message that a commit is to have."""
 _TOLD_ANYWAY = frozenset(("owner",))
-"""What engines say of every namespace that they make, whoever asked."""
+"""Properties that engines give every namespace that they make, whoever asked."""
 _NAME = re.compile(r"(?P<name>[^<>\n\0]*?)\s*<(?P<email>[^<>\s\0]*)>")
 _BREAKING = re.compile(r"[\0\n<>]")
 _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")

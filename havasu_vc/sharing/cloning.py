@@ -58,7 +58,7 @@ class CloneRequest:
     """A clone that is asked for."""
 
     url: str
-    """Whatever git takes."""
+    """Any URL that git takes."""
     folder: Path
     """Where to; must not be there, or be empty."""
     branch: str | None = None

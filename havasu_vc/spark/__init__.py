@@ -1,4 +1,4 @@
-"""What a user of Spark imports: read datasets as data frames, query checkouts with SQL."""
+"""The door for users of Spark: read datasets as data frames, query checkouts with SQL."""
 
 from havasu_vc.spark.changing import changes, history
 from havasu_vc.spark.reading import read, register

@@ -1,4 +1,4 @@
-"""What Spark needs for tables in a bucket: Hadoop's file system of S3, and where the server is.
+"""Settings of Spark for tables in a bucket: Hadoop's file system of S3, and where the server is.
 
 Reading with `havasu_vc.spark.read` needs none of this. Iceberg's SQL over tables that
 `checkout --to s3://…` made does. The release of hadoop-aws is that of the Hadoop which

@@ -1,4 +1,4 @@
-"""What changed, as data frames: between two revisions, or commit by commit.
+"""Changes as data frames: between two revisions, or commit by commit.
 
 The tasks of a diff run in Spark's Python workers, and their rows stay with Spark: the
 driver plans and holds no row. Rows of both sides are shown in the columns of one version,

@@ -111,7 +111,7 @@ Place = tuple[str, str]
 """Where a version of a dataset is: the marker of its kind, and the tree of its internals."""
 
 LARGE_BYTES = 64 * 1024 * 1024
-"""What one task may read of a commit; more is cut."""
+"""The share of a commit that one task may read; more is cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ __all__ = [
 JAR_VARIABLE = "HAVASU_ICEBERG_JAR"
 JAR_SETTING = "havasu.spark.jar"
 NONE = "none"
-"""What a setting says that wants no jar."""
+"""The setting that wants no jar."""
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 RUNTIMES = {"4.0": "1.11.0", "4.1": "1.12.0"}
 """The release of Iceberg that is known to work, by the version of Spark."""
@@ -49,7 +49,7 @@ _OLDEST = (1, 10)
 """The first release of Iceberg that has anything for Spark 4."""
 _SCALA = "2.13"
 COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
-"""What Maven calls a jar."""
+"""Maven's name of a jar."""
 
 
 @dataclass(frozen=True, slots=True)

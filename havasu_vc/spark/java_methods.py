@@ -41,7 +41,7 @@ __all__ = [
 
 
 ABSENT = (AttributeError, TypeError, Py4JError)
-"""What is raised where this Spark lacks something."""
+"""Errors that are raised where this Spark lacks something."""
 
 
 def called(

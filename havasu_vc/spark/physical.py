@@ -64,11 +64,11 @@ class ColumnSource:
     """Where the values of one column come from in some files."""
 
     name: str
-    """What the files call it."""
+    """Its name in the files."""
     type: T.DataType
-    """What Spark reads it as."""
+    """The type that Spark reads it as."""
     convert: Convert | None = field(default=None, compare=False)
-    """What makes it the dataset's column; None for nothing."""
+    """The function that makes it the dataset's column; None for nothing."""
     how: str = ""
     """Says what `convert` does, to tell two apart."""
 
@@ -84,7 +84,7 @@ class FileColumns:
 
     @property
     def read_schema(self) -> T.StructType:
-        """What to read."""
+        """The schema to read."""
         found = [source for source in self.sources if source is not None]
         return T.StructType([T.StructField(source.name, source.type) for source in found])
 

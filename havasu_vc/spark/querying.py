@@ -45,7 +45,7 @@ class Query:
     spark: SparkSession
     """The session."""
     tables: tuple[str, ...]
-    """What can be asked, as SQL names it."""
+    """The tables that can be asked, as SQL names them."""
     catalog: bool
     """Whether these are the tables of the checkout, rather than views."""
 
@@ -95,7 +95,7 @@ class SparkRows:
 
     @property
     def names(self) -> Sequence[str]:
-        """What the columns are called."""
+        """The columns' names."""
         return self._frame.columns
 
     @property

@@ -58,13 +58,13 @@ __all__ = [
 ]
 
 CATALOG = "havasu"
-"""What SQL calls the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
+"""SQL's name for the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 _UNFIT = re.compile(
     r"NoSuchMethod|NoSuchField|NoClassDef|ClassNotFound|IncompatibleClassChange|AbstractMethod"
     r"|UnsupportedClassVersion|VerifyError|LinkageError|Cannot find catalog plugin class"
 )
-"""What a JVM says where classes were not made for each other."""
+"""Words of a JVM where classes were not made for each other."""
 _JARS = Path(pyspark.__file__).parent / "jars"
 _MANY_FILES = {
     # Commits leave small files. Together they are one task, and no job goes to look at them.

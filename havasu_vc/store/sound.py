@@ -54,7 +54,7 @@ def settled_mark(files: str) -> str:
 
 
 class _Known:
-    """What is remembered in one data folder."""
+    """The memory of one data folder."""
 
     __slots__ = ("said", "text")
 

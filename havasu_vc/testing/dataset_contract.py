@@ -254,7 +254,7 @@ class DatasetContract:
         assert view.schema_of_items(view.header.meta["schema.json"]) == view.schema
 
     def test_a_new_column_has_an_id_that_no_other_had(self, table: TableOf) -> None:
-        """Whatever the kind makes ids of."""
+        """The things that the kind makes ids of."""
         view = table.new(FIRST)
         added = {"name": "more", "dataType": "text"}
         schema = view.schema_of_items([*view.header.meta["schema.json"], added])

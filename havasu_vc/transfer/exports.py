@@ -68,7 +68,7 @@ class ExportRequest:
     parquet: ParquetForm | None = None
     """The form of GeoParquet."""
     gdal: GdalForm | None = None
-    """What is asked of GDAL, where it writes the file."""
+    """The form that is asked of GDAL, where it writes the file."""
     drop_geometry: bool = False
     """Whether geometries are left out."""
     part_bytes: int | None = None

@@ -119,7 +119,7 @@ class ImportRequest:
     replace_ids: Sequence[str] | None = None
     """The keys of the rows that are replaced, as text; None for all rows."""
     table_info: Mapping[str, TableInfo] = dataclasses.field(default_factory=dict)
-    """What is said of tables instead of what the source says, by dataset or layer."""
+    """Facts of tables in the place of the source's own, by dataset or layer."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 

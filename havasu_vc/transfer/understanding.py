@@ -1,4 +1,4 @@
-"""What an import understood of a table, so that a person can see it at once.
+"""An import's understanding of a table, so that a person can see it at once.
 
 Columns and their types, the key and where it comes from, the reference system; a key that could
 be, where there is none; rows that share a key; columns that look like renamed ones. Only columns
@@ -339,7 +339,7 @@ def far_off(view: Dataset) -> Iterator[str]:
 
 
 TableInfo = Mapping[str, str]
-"""What is said of one table, by name: of `title`, `description` and `xmlMetadata`."""
+"""Facts of one table by name: of `title`, `description` and `xmlMetadata`."""
 _ITEMS = {"title": "title", "description": "description", "xmlMetadata": "metadata.xml"}
 
 

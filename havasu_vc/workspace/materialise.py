@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 DEFAULT = Flavour.ICEBERG
-"""What every engine reads; what Havasu's readers need besides are properties."""
+"""The form that every engine reads; what Havasu's readers need besides are properties."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _log(known: TableMetadata, snapshots: Mapping[int, Snapshot]) -> tuple[LogEn
 
 
 FOR_DUCKDB = "duckdb.metadata.json"
-"""What the document is called."""
+"""The document's name."""
 
 
 def show_to_duckdb(view: HavasuDataset, metadata: TableMetadata, folder: Path) -> None:

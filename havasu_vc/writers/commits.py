@@ -149,7 +149,7 @@ def write_log(
 
 
 More = Callable[[CommitInfo], Mapping[str, Any]]
-"""What else is told of a commit, by name."""
+"""More facts of a commit, by name."""
 
 
 def _object(commit: CommitInfo, more: More | None) -> dict[str, Any]:

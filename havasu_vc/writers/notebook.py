@@ -39,7 +39,7 @@ class Layer:
     """Shapes that a map draws alike."""
 
     label: str
-    """What they are, for the legend: `before`."""
+    """Their name in the legend: `before`."""
     colour: str
     """Six hex digits behind `#`."""
     shapes: Sequence[bytes]

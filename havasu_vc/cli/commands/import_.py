@@ -37,7 +37,7 @@ __all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
 
 
 AUTO = "auto"
-"""What stands for the name of a key column that is to be found."""
+"""A word in the place of the name of a key column that is to be found."""
 _LISTED = 12
 """Columns that are told; of more, their number."""
 

@@ -40,7 +40,7 @@ class SomeCounts(TypedDict, total=False):
 
 
 class RowCounts(TypedDict, total=False):
-    """What changed in a dataset."""
+    """Changes of a dataset, counted."""
 
     feature: SomeCounts
     """Its rows."""
@@ -86,11 +86,11 @@ class MergeSides(TypedDict):
     """The commits of a merge."""
 
     ancestor: MergeSide
-    """What both sides come from."""
+    """The commit that both sides come from."""
     ours: MergeSide
     """HEAD."""
     theirs: MergeSide
-    """What is merged into it."""
+    """The side that is merged into it."""
 
 
 class Merge(TypedDict):
@@ -152,7 +152,7 @@ class WorkingCopy(TypedDict):
     parts: dict[str, WorkingCopyPart]
     """The places; `tabular` is the one of tables."""
     changes: dict[str, RowCounts]
-    """What is edited, by dataset."""
+    """Edits by dataset."""
     nonCheckoutDatasets: list[str]
     """Always empty."""
     untrackedTables: NotRequired[list[str]]
@@ -237,7 +237,7 @@ class ShownCommit(TypedDict):
 
 
 class ChangedRows(TypedDict, total=False):
-    """What changed in a dataset."""
+    """The changed rows of a dataset."""
 
     meta: dict[str, Any]
     """Meta items: `-` is the old value, `+` the new one."""

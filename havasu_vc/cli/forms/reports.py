@@ -1,4 +1,4 @@
-"""What commands that only look print with `-o json`."""
+"""Forms of commands that only look, printed with `-o json`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Extent(TypedDict):
 
 
 class Described(TypedDict):
-    """What a dataset is."""
+    """A dataset, described."""
 
     path: str
     """Where it is."""
@@ -111,7 +111,7 @@ class Finding(TypedDict):
 
 
 class Checked(TypedDict):
-    """What `check` found."""
+    """The findings of `check`."""
 
     range: str
     """The commits that were looked at."""
@@ -133,7 +133,7 @@ class Issue(TypedDict):
     level: str
     """`error` or `warning`."""
     rule: str
-    """What it is against."""
+    """The rule that it breaks."""
     cause: str
     """It in words."""
 

@@ -1,4 +1,4 @@
-"""What commands that change something print with `-o json`.
+"""Forms of commands that change something, printed with `-o json`.
 
 These classes are documents: nothing at run time needs them. Type checkers hold the commands against
 them, and the schemas and the page of the reference are made of them.
@@ -74,7 +74,7 @@ class Tables(TypedDict):
     kept: list[str]
     """Those that stay behind, as they have edits."""
     notes: list[str]
-    """What a person should know."""
+    """Lines that a person should know."""
 
 
 class WrittenCopy(TypedDict):
@@ -85,11 +85,11 @@ class WrittenCopy(TypedDict):
     rows: int
     """The rows in it."""
     notes: list[str]
-    """What a person should know."""
+    """Lines that a person should know."""
 
 
 class CheckedOut(Head):
-    """What `checkout` did: HEAD, and what was written."""
+    """The outcome of `checkout`: HEAD, and what was written."""
 
     created: bool
     """Whether a branch was made."""
@@ -100,7 +100,7 @@ class CheckedOut(Head):
 
 
 class Fetched(TypedDict):
-    """What came from a remote."""
+    """The outcome of a fetch."""
 
     remote: str
     """From where."""
@@ -137,7 +137,7 @@ class Initialized(TypedDict):
     kind: str
     """`havasu`, or `kart` for one laid out as Kart does it."""
     imported: Imported | None
-    """What `--import` took in."""
+    """The outcome of `--import`."""
 
 
 class TakenInColumn(TypedDict):
@@ -172,7 +172,7 @@ class TakenTable(TypedDict):
 
 
 class Imported(TypedDict):
-    """What was taken in."""
+    """The outcome of an import."""
 
     commit: str | None
     """The commit; null for a dry run and where nothing changed."""
@@ -183,14 +183,14 @@ class Imported(TypedDict):
     understood: dict[str, TakenTable]
     """How each table was taken, by dataset."""
     notes: list[str]
-    """What a person should know."""
+    """Lines that a person should know."""
 
 
 class PushedRef(TypedDict):
     """A ref that was sent."""
 
     flag: str
-    """What git says of it: a space moved, `+` forced, `-` deleted, `*` new, `=` as it was."""
+    """The flag in git's words: a space moved, `+` forced, `-` deleted, `*` new, `=` as it was."""
     source: str
     """The ref here; empty where it is deleted there."""
     target: str
@@ -200,7 +200,7 @@ class PushedRef(TypedDict):
 
 
 class Pushed(TypedDict):
-    """What was sent to a remote."""
+    """The outcome of a push."""
 
     remote: str
     """To where."""
@@ -243,10 +243,10 @@ class PickedSeveral(Picked, total=False):
 
 
 class Pulled(TypedDict):
-    """What came, and how it was joined."""
+    """The outcome of a pull: what came, and how it was joined."""
 
     fetch: Fetched
-    """What came."""
+    """The fetch that it began with."""
     merge: Merge | None
     """The merge; null where it was rebased."""
     rebase: PickedSeveral | None
@@ -254,7 +254,7 @@ class Pulled(TypedDict):
 
 
 class Restored(TypedDict):
-    """What was brought back."""
+    """The outcome of a restore."""
 
     dropped: list[str]
     """Datasets whose edits were dropped."""
@@ -276,7 +276,7 @@ class StashEntry(TypedDict):
     commit: str
     """Its commit."""
     message: str
-    """What it is."""
+    """The trouble in words."""
 
 
 class Resolved(TypedDict):
@@ -289,18 +289,18 @@ class Resolved(TypedDict):
 
 
 class State(TypedDict):
-    """What stands beside Kart's status where something is not as it should be."""
+    """State beside Kart's status where something is not as it should be."""
 
     state: str
     """`clean`, or what is not finished, as `merge` or `rebase`."""
     problems: list[str]
-    """What stands in the way of other commands."""
+    """Troubles that stand in the way of other commands."""
     notes: NotRequired[list[str]]
-    """What a person should know."""
+    """Lines that a person should know."""
 
 
 class Removed(TypedDict):
-    """What `gc` removed, or would."""
+    """Garbage that `gc` removed, or would."""
 
     files: int
     """Data files."""
@@ -326,7 +326,7 @@ class Remote(TypedDict):
 
 
 class Upgraded(TypedDict):
-    """What `upgrade` brought to the newest form."""
+    """The outcome of `upgrade`."""
 
     datasets: list[str]
     """The datasets."""

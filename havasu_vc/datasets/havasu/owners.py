@@ -1,4 +1,4 @@
-"""What the owner of an interval of keys is told, and what it reports (`owning`)."""
+"""Orders for the owner of an interval of keys, and its report (`owning`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 UNSEEN = "the repository must be in a folder that all machines of the cluster share under one path"
-"""What to do where a machine does not see what others wrote."""
+"""The way on where a machine does not see what others wrote."""
 _REPORT = pa.schema([("report", pa.binary())])
 
 
@@ -69,12 +69,12 @@ class OldDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a task needs to know to edit an interval of keys."""
+    """An order to edit an interval of keys."""
 
     path: str
     """The dataset's, for errors."""
     mode: str
-    """What the rows mean: `upsert`, `append`, `delete`, or `overwrite` to be all there are; or
+    """The meaning of the rows: `upsert`, `append`, `delete`, or `overwrite` to be all there are; or
     `change` where changes are given instead."""
     interval: Interval
     """The keys."""
@@ -85,7 +85,7 @@ class Owner:
     before: Schema
     """The columns before the edit."""
     layout: FileLayout
-    """What new files are written with."""
+    """The layout of new files."""
     place: str
     """The data file store that takes them: its folder, or its URL."""
     keys: str | None
@@ -105,14 +105,14 @@ class GoneRows:
     positions: Positions
     """Where they are in it, ascending."""
     rows: pa.RecordBatch
-    """What they say."""
+    """The rows themselves."""
     large: pa.ListArray | None
     """Digests of the large values that `rows` leaves null."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerReport:
-    """What an owner did."""
+    """The report of an owner."""
 
     files: tuple[WrittenFile, ...] = ()
     """Files that it wrote, data files and delete files."""
@@ -135,7 +135,7 @@ class OwnerReport:
     number: int = 0
     """Which of the owners it was, in key order, where that matters."""
     aside: tuple[pa.RecordBatch, ...] = ()
-    """What somebody else has to decide, such as conflicts, in key order."""
+    """Matters for somebody else to decide, such as conflicts, in key order."""
 
 
 def report_batch(report: object) -> pa.RecordBatch:

@@ -84,7 +84,7 @@ _HINTS = (
     "give each row once",
     "choose other columns with --primary-key, or import without a key",
 )
-"""What to do about a key that comes twice, and where the rows are to be all there are."""
+"""Ways on where a key comes twice, and where the rows are to be all there are."""
 _FILE = "_file"
 _POS = "_pos"
 

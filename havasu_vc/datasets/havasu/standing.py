@@ -234,9 +234,9 @@ class Changed:
     id: str
     """The delta's id."""
     old: Delta | str | None
-    """What stood there: a delta, or the id of the one that replaced it."""
+    """The one before: a delta, or the id of the one that replaced it."""
     new: Delta | str | None
-    """What stands there."""
+    """The one that stands there."""
     blob: ObjectId | None
     """The document that stands there."""
 

@@ -64,7 +64,7 @@ class Properties:
     last_column_id: int
     """No column had a higher id when the dataset was made."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """Whatever else is recorded."""
+    """All else that is recorded."""
 
 
 def format_properties(properties: Properties) -> bytes:

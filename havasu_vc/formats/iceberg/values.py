@@ -105,7 +105,7 @@ class Snapshot:
     manifests: tuple[str, ...] = ()
     """Version 1 only: manifests by path."""
     others: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else it says."""
+    """All else that it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class TableMetadata:
     havasu_version: str | None = None
     """`havasu.format-version`; None when it is missing."""
     others: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the document says."""
+    """All else that the document says."""
     defaults: Mapping[int, Any] = field(default_factory=dict)
     """Version 3: what columns hold in files that lack them, by field id, as Arrow takes it."""
     write_defaults: Mapping[int, Any] = field(default_factory=dict)
