@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-from havasu_vc.cli.quick_arrow import leave_frames_out
+from havasu_vc.cli.quick_pyogrio import leave_frames_out
 leave_frames_out()
 leave_frames_out()
 import pyogrio
