@@ -23,7 +23,7 @@ import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
-from havasu_vc.errors import RepositoryNotFoundError, StateError
+from havasu_vc.errors import RepositoryNotFoundError, StateError, UnsupportedVersionError
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -129,10 +129,11 @@ class Invocation:
             engine=engine, master=self.master, progress=self._progress(), note=self.note
         )
 
-    def open_repo(self, *, rows: bool = True) -> Repo:
+    def open_repo(self, *, rows: bool = True, oldest: bool = False) -> Repo:
         """Open the repository that the command is about.
 
-        Without `rows`, for a command that reads none, Arrow need not be loaded.
+        Without `rows`, for a command that reads none, Arrow need not be loaded. With `oldest`
+        those of Kart's forms V0 and V1 are opened too, which hold nothing that is read here.
         """
         from havasu_vc.library import Repo
 
@@ -146,6 +147,8 @@ class Invocation:
         repo.set_up()
         if repo.git.follows_kart or is_called_kart():
             stand_in()
+        if is_called_kart() and not oldest:
+            _refuse_oldest(repo.git)
         return repo
 
     def _progress(self) -> Progress | None:
@@ -158,6 +161,20 @@ class Invocation:
         if self.json_errors or not sys.stderr.isatty():
             return None
         return TerminalProgress(color=self.color)
+
+
+def _refuse_oldest(git: GitRepository) -> None:
+    """Refuse Kart's forms V0 and V1, whose repositories are always bare, as Kart does."""
+    if not git.is_bare:
+        return
+    from havasu_vc.repo.kart_version import kart_version
+
+    number = kart_version(git)
+    if number in (0, 1):
+        raise UnsupportedVersionError(
+            f"the repository is in Kart's form V{number}, and forms from V2 are read here",
+            hints=("`kart upgrade` of Kart itself brings it to V3",),
+        )
 
 
 def wants_color() -> bool:

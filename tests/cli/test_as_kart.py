@@ -66,6 +66,27 @@ def test_called_kart_it_says_what_scripts_compare(
     assert failed.stderr == "Error: Current directory is not an existing Kart repository\n"
 
 
+@pytest.mark.parametrize(("folder", "number"), [("layer/.sno-table/meta", 1), ("layer/meta", 0)])
+def test_called_kart_it_refuses_what_is_older_than_it_reads(
+    tmp_path: Path, called_kart: None, folder: str, number: int
+) -> None:
+    made, old = tmp_path / "made", tmp_path / "old.git"
+    for each in (folder, f"{folder.removesuffix('/meta')}/features"):
+        (made / each).mkdir(parents=True)
+        (made / each / "version").write_text("x")
+    run_git("init", "--quiet", cwd=made)
+    run_git("add", ".", cwd=made)
+    run_git("commit", "--quiet", "-m", "Old", cwd=made)
+    run_git("clone", "--quiet", "--bare", str(made), str(old), cwd=tmp_path)
+    for command in (["log"], ["show"], ["data", "ls"], ["upgrade", tmp_path / "new"]):
+        refused = invoke(["-C", old, *command])
+        assert refused.exit_code == 24 and not refused.stdout
+        assert f"the repository is in Kart's form V{number}" in refused.stderr
+    told = succeed(invoke(["-C", old, "data", "version"])).stdout
+    assert told == f"This Kart repo uses Datasets v{number}\n"
+    succeed(invoke(["-C", made, "log"]))
+
+
 def test_by_its_own_name_it_says_more(tmp_path: Path) -> None:
     failed = invoke(["-C", tmp_path, "log"])
     assert failed.exit_code == 41 and "Hint: `havasu-vc init` makes one" in failed.stderr

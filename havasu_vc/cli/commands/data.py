@@ -118,7 +118,7 @@ command.add_command(remove_datasets, "rm")
 @click.pass_obj
 def version(invocation: Invocation, output_format: str) -> None:
     """Tell the version of the repository's format."""
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(oldest=True)
     number = kart_version(repo.git)
     if number is None:
         branding, number = "havasu", 1
