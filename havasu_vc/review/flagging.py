@@ -221,13 +221,24 @@ class HashSet:
         """Return which hashes came before, in this batch or in one before, and keep them."""
         run, first = np.unique(hashes, return_index=True)
         again = np.ones(len(hashes), np.bool_)
-        again[first] = False
+        before = np.zeros(len(run), np.bool_)
         for known in self._runs:
-            places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            again |= known[places] == hashes
+            # Looked up in order, which stays in the processor's cache.
+            places = np.minimum(np.searchsorted(known, run), len(known) - 1)
+            before |= known[places] == run
+        again[first] = before
         if len(run) and self._left >= len(run):
             self._left -= len(run)
             while self._runs and len(self._runs[-1]) <= min(2 * len(run), LONGEST - len(run)):
-                run = np.union1d(self._runs.pop(), run)
+                run = _joined(self._runs.pop(), run)
             self._runs.append(run)
         return again
+
+
+def _joined(one: Hashes, other: Hashes) -> Hashes:
+    """Return the hashes of two runs that are not empty, in order, each once."""
+    both = np.concatenate([one, other])
+    both.sort(kind="stable")  # it merges what is in order already
+    first = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]
