@@ -66,6 +66,8 @@ class DiffOptions:
     """The CRS to show geometries in."""
     only_feature_count: str | None = None
     """When given, only numbers of rows are printed."""
+    add_feature_count_estimate: str | None = None
+    """When given, JSON lines end with the numbers of rows."""
     diff_format: str = "full"
     """`full`; `none` for headers alone; `no-data-changes` for meta items alone."""
     delta_filter: str | None = None
@@ -121,6 +123,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         flag_value="exact",
         type=click.Choice(ESTIMATES),
         help="Print only how many rows differ in each dataset; always exact here.",
+    ),
+    click.option(
+        "--add-feature-count-estimate",
+        type=click.Choice(ESTIMATES),
+        help="With json-lines, tell at the end how many rows differ; always exact here.",
     ),
     click.option(
         "--diff-format",
@@ -239,6 +246,7 @@ def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None)
         json_style=JsonStyle(style),
         commit=commit,
         delta_filter=parse_halves(options.delta_filter),
+        counts_at_end=options.add_feature_count_estimate,
     )
     if options.crs is None:
         return how

@@ -21,6 +21,7 @@ A diff as JSON lines in Kart's form, `kart.diff/v2`: one message per line.
     metaInfo      its schema, where that did not change
     meta          a meta item that changed
     feature       a row that changed
+    featureCountEstimate   the numbers of rows by dataset, last, if asked for
 
 Readers of JSON lines take JSON at its word, so NaN and infinity are null here, as
 in Kart.
@@ -208,6 +209,11 @@ def write_json_lines(
     for change in options.files:
         told = {} if change.contents is None else {"binary": is_binary(change)}
         _line(out, type="file", path=change.path, **told, change=file_object(change))
+    if options.counts_at_end is not None:
+        totals = {path: summary.features.total for path, summary in datasets.items()}
+        counts = {path: total for path, total in totals.items() if total}
+        accuracy = options.counts_at_end
+        _line(out, type="featureCountEstimate", accuracy=accuracy, datasets=counts)
     return ChangeSummary(datasets)
 
 

@@ -76,6 +76,8 @@ class WriterOptions:
     """Whether JSON says only whether rows of a dataset changed, as Kart's does when asked."""
     header_alone: bool = False
     """Whether JSON holds the commit and no diff."""
+    counts_at_end: str | None = None
+    """The accuracy asked for, where JSON lines end with the numbers of rows that differ."""
     directory: Path | None = None
     """Where to write one file per dataset (GeoJSON) instead of to the stream."""
 

@@ -91,6 +91,28 @@ def test_counts_as_json(run: Run) -> None:
     assert json.loads(result.stdout) == {"points": 3}
 
 
+@pytest.mark.parametrize("accuracy", ["exact", "veryfast"])
+def test_counts_at_the_end_of_json_lines(run: Run, accuracy: str) -> None:
+    lines = ("diff", RANGE, "-o", "json-lines")
+    plain = succeed(run(*lines)).stdout.splitlines()
+    counted = succeed(run(*lines, f"--add-feature-count-estimate={accuracy}")).stdout.splitlines()
+
+    assert counted[:-1] == plain
+    assert json.loads(counted[-1]) == {
+        "type": "featureCountEstimate",
+        "accuracy": accuracy,
+        "datasets": {"points": 3},
+    }
+
+
+def test_counts_of_a_commit_are_told_too(run: Run) -> None:
+    option = "--add-feature-count-estimate=good"
+    shown = succeed(run("show", "HEAD", "-o", "json-lines", option)).stdout.splitlines()
+    rows = [line for line in shown if json.loads(line)["type"] == "feature"]
+
+    assert sum(json.loads(shown[-1])["datasets"].values()) == len(rows)
+
+
 def test_halves(run: Run) -> None:
     found = features(run, RANGE, "--delta-filter", "++")
 
