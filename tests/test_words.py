@@ -63,8 +63,8 @@ def kernels(texts: dict[str, str]) -> list[str]:
     return [
         module
         for module, text in texts.items()
-        if module.startswith(("geo/", "spark/functions"))
-        if re.search("kernel", text.replace("from havasu_vc.model import kernels as pc", ""), re.I)
+        if module.startswith(("geo/", "model/compute", "spark/functions"))
+        if re.search("kernel", text, re.I)
     ]
 
 

@@ -65,7 +65,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import diff_datasets
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import struct_of
 from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.model.schema import Schema

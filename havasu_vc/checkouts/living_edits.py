@@ -33,7 +33,7 @@ from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import diff_datasets, meta_changes
 from havasu_vc.history.merge import partners
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange

@@ -38,7 +38,7 @@ from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import partners
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS

@@ -16,7 +16,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import UncommittedChangesError
 from havasu_vc.history.merge import partners
 from havasu_vc.merging import KartMerge
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema

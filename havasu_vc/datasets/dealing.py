@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.sorting import first_from, order_of
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task

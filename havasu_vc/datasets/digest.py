@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.wkb import to_canonical
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive

@@ -28,7 +28,7 @@ from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.pairing import comparable, pair_rows, row_hashes, same_key
 from havasu_vc.datasets.sorting import first_from
 from havasu_vc.errors import EngineError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema

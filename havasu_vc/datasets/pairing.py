@@ -26,7 +26,7 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.errors import KeyViolationError, SchemaViolationError
 from havasu_vc.geo.wkb import equal as equal_geometries
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of

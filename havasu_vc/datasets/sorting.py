@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task

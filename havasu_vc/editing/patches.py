@@ -27,7 +27,7 @@ from havasu_vc.formats.patch import (
     parse_patch,
 )
 from havasu_vc.looking import OwnSystem
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch

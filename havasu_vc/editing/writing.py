@@ -11,7 +11,7 @@ from havasu_vc.datasets.pairing import conform, describe_key, pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema

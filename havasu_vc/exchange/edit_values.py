@@ -21,7 +21,7 @@ from havasu_vc.exchange.export_columns import (
     parse_json,
     uuid_text,
 )
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive, is_whole

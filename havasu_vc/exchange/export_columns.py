@@ -25,7 +25,7 @@ from havasu_vc.formats.havasu.entry import from_scalar
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import transform
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass

@@ -24,7 +24,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type, bounded, schema_from_arrow, to_stored
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive

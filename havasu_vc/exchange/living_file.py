@@ -42,7 +42,7 @@ from havasu_vc.exchange.living_tables import (
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema

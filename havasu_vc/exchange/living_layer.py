@@ -31,7 +31,7 @@ from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.crs import Crs
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive, is_whole

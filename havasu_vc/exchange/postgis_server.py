@@ -39,7 +39,7 @@ from havasu_vc.exchange.export_columns import is_nested
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.buffers import binary_column, byte_column, pack
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Encoding, Field, Fixed, Primitive
 

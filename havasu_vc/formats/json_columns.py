@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import PatchError
 from havasu_vc.geo.wkb import from_canonical, to_canonical
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_field, arrow_type
 from havasu_vc.model.types import TYPES, Decimal, Field, Fixed, List, Map, Primitive, Struct
 

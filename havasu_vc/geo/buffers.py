@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -32,7 +32,7 @@ from havasu_vc.geo.wkt import (
     read_by_geos,
     wkb_of_geometries,
 )
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 
 __all__ = ["GeometryObject", "format_geojson", "geometry_objects", "parse_geojson"]
 

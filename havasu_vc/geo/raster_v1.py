@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import Bools, Column, Floats, byte_column, simple_column
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.rasters import BAND_TYPE, RASTER_TYPE
 from havasu_vc.records import dataclass
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import Bools, Column
 from havasu_vc.geo.raster_v1 import PixelType, RasterHeaders, parse_rasters, raster_headers
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 
 __all__ = ["check_rasters", "first_unsound"]
 

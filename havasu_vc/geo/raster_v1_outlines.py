@@ -27,7 +27,7 @@ from havasu_vc.geo.raster_v1 import (
     raster_headers,
 )
 from havasu_vc.geo.reproject import geographic_bounds
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.records import dataclass
 

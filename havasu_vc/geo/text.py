@@ -9,7 +9,7 @@ from havasu_vc.geo.buffers import KINDS, Column, byte_column, pack, simple_colum
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 
 __all__ = ["geometry_types", "hex_wkb", "short_text", "type_name"]
 

@@ -47,7 +47,7 @@ from havasu_vc.geo.extent import extents
 from havasu_vc.geo.geojson import format_geojson, parse_geojson
 from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkt import format_wkt, parse_wkt
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model import types
 
 __all__ = [

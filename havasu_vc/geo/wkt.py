@@ -32,7 +32,7 @@ from havasu_vc.geo.buffers import (
     row_error,
 )
 from havasu_vc.geo.layout import scan
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -20,7 +20,7 @@ from havasu_vc.datasets.pairing import alike, pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.sorted_changes import sorted_changes
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch

@@ -25,7 +25,7 @@ from havasu_vc.datasets.pairing import Mask, equal_columns, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.row_changes import ChosenRows, all_changes
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch

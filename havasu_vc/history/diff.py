@@ -16,7 +16,7 @@ import pyarrow as pa
 from havasu_vc.datasets.pairing import alike, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset, DiffPlan
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange

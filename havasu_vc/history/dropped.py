@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.pairing import equal_columns
 from havasu_vc.history.conflicts import in_columns
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.counterparts import with_children

@@ -38,7 +38,7 @@ from havasu_vc.history.conflicts import (
     nullable,
 )
 from havasu_vc.history.dropped import with_columns_back
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of

@@ -40,7 +40,7 @@ from havasu_vc.history.owned_edits import (
     owner_values,
     pieces_of,
 )
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel, task_of

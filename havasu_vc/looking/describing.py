@@ -15,7 +15,7 @@ from havasu_vc.errors import CrsError, InvalidArgumentError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds
 from havasu_vc.looking.tables import Table
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.schema import Schema

@@ -16,7 +16,7 @@ from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CrsError, GeometryError
 from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.looking.reproject import reprojection
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.types import Field

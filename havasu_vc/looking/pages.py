@@ -21,7 +21,7 @@ from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking.placing import Box, RowPlaces, row_places
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.records import dataclass

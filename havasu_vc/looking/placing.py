@@ -22,7 +22,7 @@ from havasu_vc.geo.bounds import meets_on_globe, row_bounds
 from havasu_vc.looking.describing import extent_of
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.looking.tables import Table
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass

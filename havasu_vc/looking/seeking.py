@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.looking.tables import Table
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema

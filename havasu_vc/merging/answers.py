@@ -21,7 +21,7 @@ from havasu_vc.geo.geojson import parse_geojson
 from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.history.conflicts import ConflictKind, DatasetConflicts, conflict_columns
 from havasu_vc.merging.state import MergeState
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_field, arrow_schema
 from havasu_vc.model.schema import Schema

@@ -19,7 +19,7 @@ from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.merging.trees import MergeRules, RootTree, merge_base_files, merge_trees, root_tree
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, edit_changes
 from havasu_vc.store.drafts import Draft

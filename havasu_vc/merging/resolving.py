@@ -29,7 +29,7 @@ from havasu_vc.merging.answers import (
 )
 from havasu_vc.merging.merge_commits import merge_commits
 from havasu_vc.merging.state import MergeState, require_state, write_state
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters

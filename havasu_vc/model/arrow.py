@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from havasu_vc.errors import UnsupportedTypeError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.rasters import RASTER_TYPE, is_raster_type, raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.rasters import RASTER_PARTS, raster_fields
 from havasu_vc.model.types import TYPES, Decimal, Field, Hashed, List, Map, Primitive, Struct
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import SchemaViolationError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type, children
 
 __all__ = [

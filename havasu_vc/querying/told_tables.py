@@ -13,7 +13,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.looking import LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff

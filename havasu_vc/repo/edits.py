@@ -11,7 +11,7 @@ import pyarrow as pa
 from havasu_vc.datasets.pairing import key_codes
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.pairing import alike
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch

@@ -21,7 +21,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.boxes import Box, parse_box
 from havasu_vc.exchange.duckdb import RowExpressions
 from havasu_vc.exchange.sources import rows_meeting
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 

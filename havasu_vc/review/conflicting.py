@@ -21,7 +21,7 @@ from havasu_vc.history.conflicts import ConflictKind, DatasetConflicts, conflict
 from havasu_vc.history.merge_datasets import DATASET
 from havasu_vc.looking import reprojection
 from havasu_vc.merging import foreseen, git_merges, labels
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetHeader, MetaConflict
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

@@ -34,7 +34,7 @@ from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.formats.roaring import parse_framed_deletion_vector
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema

@@ -18,7 +18,7 @@ import pyarrow as pa
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema

@@ -30,7 +30,7 @@ from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyVio
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import outside
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.hashing import Hashes

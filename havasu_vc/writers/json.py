@@ -33,7 +33,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from havasu_vc.datasets.kinds import is_of_kart, kind_named
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, MetaChange, count_meta

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.writers.json_style import JsonLayout
 from havasu_vc.writers.terminal import printable
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from havasu_vc.datasets.pairing import equal_columns
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader

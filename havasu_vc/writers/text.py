@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.geo.text import short_text
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.model.types import Field, Fixed, Primitive

@@ -24,7 +24,7 @@ from havasu_vc.datasets.pairing import equal_columns
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import hash_values

@@ -10,7 +10,7 @@ import pyarrow as pa
 from havasu_vc.datasets.pairing import check_order, conform, describe_key, equal_rows, partners
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import PatchError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema

@@ -21,7 +21,7 @@ from havasu_vc.datasets.protocol import (
 )
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.columns import columns_of, schema_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import BLOCK, field_ids

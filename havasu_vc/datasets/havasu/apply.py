@@ -20,7 +20,7 @@ from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.pairing import check_order, conform, describe_key, nth_equal
 from havasu_vc.errors import PatchError
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch

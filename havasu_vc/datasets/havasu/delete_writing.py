@@ -29,7 +29,7 @@ from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_off
 from havasu_vc.datasets.sorting import Spool
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema, gathered
 from havasu_vc.model.rasters import without_gaps

@@ -31,7 +31,7 @@ from havasu_vc.datasets.havasu.parquet import (
 )
 from havasu_vc.datasets.havasu.projection import lacks, plan_projection
 from havasu_vc.errors import CorruptDataFileError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import among, arrow_array, distinct
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema

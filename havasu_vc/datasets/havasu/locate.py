@@ -29,7 +29,7 @@ from havasu_vc.datasets.havasu.keys import (
 )
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import among, distinct
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import ChangeCounts

@@ -62,7 +62,7 @@ from havasu_vc.datasets.pairing import (
 from havasu_vc.datasets.sorting import Spool, check_increasing, first_beyond, first_from
 from havasu_vc.errors import EngineError, PatchError
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array, distinct
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch

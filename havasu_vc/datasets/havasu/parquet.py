@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection, rows_only
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array, distinct
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema

@@ -23,7 +23,7 @@ from havasu_vc.datasets.havasu.parquet import (
     row_group_starts,
 )
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, present_rows

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, Type, children

@@ -30,7 +30,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.buffers import byte_column
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.rasters import without_gaps

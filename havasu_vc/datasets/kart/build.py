@@ -50,7 +50,7 @@ from havasu_vc.formats.kart.paths import (
     parse_keys,
     path_structure_of,
 )
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes, hash_values, mix

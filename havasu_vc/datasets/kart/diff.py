@@ -16,7 +16,7 @@ import pyarrow as pa
 from havasu_vc.datasets.kart.trees import Blobs, Files, Form, Objects, changed_files, diff_files
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.features import column_of
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 

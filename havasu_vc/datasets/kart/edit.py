@@ -37,7 +37,7 @@ from havasu_vc.formats.kart.paths import (
 )
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts

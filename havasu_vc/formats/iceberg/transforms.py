@@ -25,7 +25,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError, UnsupportedError
 from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.single_values import decimal_bytes, from_plain, to_plain
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, Primitive, Type, is_whole
 from havasu_vc.records import dataclass

@@ -20,7 +20,7 @@ from havasu_vc.errors import CorruptDatasetError, GeometryError
 from havasu_vc.formats.kart.columns import Legend, column_id
 from havasu_vc.formats.kart.paths import KeyColumns
 from havasu_vc.geo.wkb import from_canonical, to_canonical
-from havasu_vc.model import kernels as pc
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Primitive

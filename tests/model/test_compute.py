@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as arrow
 import pytest
 
-from havasu_vc.model import kernels
+from havasu_vc.model import compute
 
-SOURCE = Path(kernels.__file__).parents[1]
+SOURCE = Path(compute.__file__).parents[1]
 TEXTS = pa.array(["abc", None, "Zeit", ""])
 NUMBERS = pa.array([3, None, -7, 0])
 DOUBLES = pa.array([0.5, None, float("nan"), -0.0])
@@ -94,7 +94,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "values", "options"), CALLS)
 def test_as_arrow_does(name: str, values: tuple[Any, ...], options: dict[str, Any]) -> None:
-    ours = getattr(kernels, name)(*values, **options)
+    ours = getattr(compute, name)(*values, **options)
     theirs = getattr(arrow, name)(*values, **options)
     # By what they show: NaN does not equal itself.
     assert str(ours) == str(theirs)
@@ -102,7 +102,7 @@ def test_as_arrow_does(name: str, values: tuple[Any, ...], options: dict[str, An
 
 
 def test_dictionaries() -> None:
-    ours = kernels.dictionary_encode(pa.concat_arrays([TEXTS, TEXTS]))
+    ours = compute.dictionary_encode(pa.concat_arrays([TEXTS, TEXTS]))
     assert ours.equals(pa.concat_arrays([TEXTS, TEXTS]).dictionary_encode())
 
 
@@ -110,25 +110,25 @@ def test_every_function_in_use_is_tried() -> None:
     tried = {name for name, _, _ in CALLS} | {"call_function", "dictionary_encode"}
     for module in SOURCE.rglob("*.py"):
         text = module.read_text()
-        if "import kernels as pc" in text:
+        if "import compute as pc" in text:
             used = set(re.findall(r"\bpc\.([a-z_0-9]+)", text))
             assert used <= tried, module
 
 
 def test_what_arrow_lacks() -> None:
-    assert not hasattr(kernels, "no_such_function")
+    assert not hasattr(compute, "no_such_function")
     with pytest.raises(TypeError):
-        kernels.cast(NUMBERS, pa.string(), wrong=1)  # type: ignore[call-arg]
+        compute.cast(NUMBERS, pa.string(), wrong=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        kernels.utf8_rtrim(TEXTS, colour="red")
+        compute.utf8_rtrim(TEXTS, colour="red")
     with pytest.raises(pa.ArrowInvalid):
-        kernels.cast(TEXTS, pa.int64())
+        compute.cast(TEXTS, pa.int64())
 
 
 def test_nothing_more_is_imported() -> None:
     program = (
         "import sys; from havasu_vc.cli.quick_arrow import leave_pandas_out; leave_pandas_out();"
-        "from havasu_vc.model import kernels as pc; import pyarrow as pa;"
+        "from havasu_vc.model import compute as pc; import pyarrow as pa;"
         "pc.take(pc.filter(pc.cast(pa.array([1, 2]), pa.string()), pa.array([True, True])),"
         "pa.array([0])); sys.exit('pyarrow.compute' in sys.modules)"
     )
