@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import seed
 
 from tests.conformance.tally import Tally
 
@@ -17,6 +18,12 @@ def tally() -> Iterator[Tally]:
     yield found
     for key, counts in found.counts.items():
         TOLD[key].update(counts)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have the one round of every run draw the same cases each time; slow ones draw others."""
+    if isinstance(item, pytest.Function) and item.get_closest_marker("slow") is None:
+        seed(1)(item.obj)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

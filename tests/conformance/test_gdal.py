@@ -173,6 +173,9 @@ def edit(file: Path, step: Step, before: State) -> None:
             for (name,) in triggers.fetchall():
                 database.execute(f'DROP TRIGGER "{name}"')
             database.executemany(f"DELETE FROM {NAME} WHERE {KEY} = ?", [(key,) for key in gone])
+            # As the triggers would have: where it is wrong, GDAL gives rows twice.
+            count = f"(SELECT count(*) FROM {NAME})"
+            database.execute(f"UPDATE gpkg_ogr_contents SET feature_count = {count}")
     if isinstance(step, Append) and step.rows:
         come = replace(before, rows={row[KEY]: row for row in step.rows})
         write(file, come, append=True)
