@@ -22,7 +22,9 @@ def tally() -> Iterator[Tally]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have the one round of every run draw the same cases each time; slow ones draw others."""
-    if isinstance(item, pytest.Function) and item.get_closest_marker("slow") is None:
+    if not isinstance(item, pytest.Function) or not hasattr(item.obj, "hypothesis"):
+        return
+    if item.get_closest_marker("slow") is None:
         seed(1)(item.obj)
 
 
