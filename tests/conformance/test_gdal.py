@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from havasu_vc import Repo
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.types import Encoding, Geometry
 from tests.conformance import ours
 from tests.conformance.comparing import same_rows
 from tests.conformance.drawing import Abilities, histories
@@ -191,3 +192,29 @@ def test_later_rows_of_another_type_of_geometry_go_to_flatgeobuf() -> None:
         repo = made(place, history)
         repo.export(NAME, place / "t.fgb")
         same_rows(read(place / "t.fgb", history.last), history.last, "fgb")
+
+
+def test_rows_of_another_type_than_a_column_announces_go_to_flatgeobuf(tmp_path: Path) -> None:
+    shapes = [shapely.Point(1, 2), shapely.box(0, 0, 1, 1)]
+    wkb = [bytes(shapely.to_wkb(each)) for each in shapes]
+    layer = pa.table({KEY: [1], "geom": wkb[:1]})
+    pyogrio.write_arrow(
+        layer,
+        tmp_path / "t.gpkg",
+        driver="GPKG",
+        layer=NAME,
+        geometry_name="geom",
+        geometry_type="Point",
+        crs="EPSG:2193",
+    )
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    taken(repo, tmp_path / "t.gpkg")
+    assert repo.dataset(NAME).schema.geometries[0].geometry == Geometry(
+        Encoding.EWKB, "EPSG:2193", "POINT"
+    )
+
+    repo.write(NAME, pa.table({KEY: [2], "geom": wkb[1:]}))
+    repo.export(NAME, tmp_path / "t.fgb")
+
+    _, read_back = pyogrio.read_arrow(tmp_path / "t.fgb")
+    assert [shapely.from_wkb(each.as_py()) for each in read_back["wkb_geometry"]] == shapes
