@@ -45,17 +45,9 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "catching_up": [
-            "catch_up",
-            "committing",
-            "following",
-        ],
-        "checking_out": [
-            "CheckoutRequest",
-        ],
-        "clustered_versions": [
-            "forget_clustered",
-        ],
+        "catching_up": ["catch_up", "committing", "following"],
+        "checking_out": ["CheckoutRequest"],
+        "clustered_versions": ["forget_clustered"],
         "counterparts": [
             "TREE",
             "data_files",
@@ -64,28 +56,12 @@ __getattr__ = loads(
             "havasu_edit",
             "table_view",
         ],
-        "edits": [
-            "shown_datasets",
-        ],
-        "edits_elsewhere": [
-            "ServedBase",
-            "edit_of_new",
-            "edit_of_served",
-        ],
-        "glance": [
-            "WorkspaceChanges",
-            "is_untouched",
-        ],
-        "keeping_bases": [
-            "forget_gone_work_trees",
-        ],
-        "living_copy": [
-            "LivingCopy",
-        ],
-        "living_place": [
-            "is_place",
-            "require_other_file",
-        ],
+        "edits": ["shown_datasets"],
+        "edits_elsewhere": ["ServedBase", "edit_of_new", "edit_of_served"],
+        "glance": ["WorkspaceChanges", "is_untouched"],
+        "keeping_bases": ["forget_gone_work_trees"],
+        "living_copy": ["LivingCopy"],
+        "living_place": ["is_place", "require_other_file"],
         "living_lookup": ["working_copy"],
         "moving_head": [
             "abort_merge",
@@ -96,12 +72,7 @@ __getattr__ = loads(
             "reset",
             "switch",
         ],
-        "tables_elsewhere": [
-            "Elsewhere",
-            "check_out_to",
-        ],
-        "workspace": [
-            "Workspace",
-        ],
+        "tables_elsewhere": ["Elsewhere", "check_out_to"],
+        "workspace": ["Workspace"],
     },
 )

@@ -20,13 +20,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.repository import GitRepository
 
-__all__ = [
-    "catch_up",
-    "committing",
-    "following",
-    "has_workspace",
-    "require_no_merge",
-]
+__all__ = ["catch_up", "committing", "following", "has_workspace", "require_no_merge"]
 
 
 def _folder(git: GitRepository) -> Path:

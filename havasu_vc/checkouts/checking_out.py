@@ -53,14 +53,7 @@ from havasu_vc.workspace.state import (
     write_state,
 )
 
-__all__ = [
-    "CheckoutRequest",
-    "changed_by",
-    "check_out",
-    "edited_tables",
-    "follow",
-    "open_state",
-]
+__all__ = ["CheckoutRequest", "changed_by", "check_out", "edited_tables", "follow", "open_state"]
 
 KEPT = 10
 """How many snapshots of a table stay."""

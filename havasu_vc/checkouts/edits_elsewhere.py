@@ -67,12 +67,7 @@ from havasu_vc.workspace.properties import (
 from havasu_vc.workspace.state import TableState
 from havasu_vc.workspace.taking_in import read_edits
 
-__all__ = [
-    "ServedBase",
-    "commit_from_table",
-    "edit_of_new",
-    "edit_of_served",
-]
+__all__ = ["ServedBase", "commit_from_table", "edit_of_new", "edit_of_served"]
 
 
 def _require_same(there: Table, uuid: str, path: str, location: str) -> None:

@@ -20,12 +20,7 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.refs import Head, delete_ref, list_refs, move_ref, read_ref
 from havasu_vc.workspace.state import WorkspaceState
 
-__all__ = [
-    "PREFIX",
-    "forget_gone_work_trees",
-    "keep_bases",
-    "left_behind",
-]
+__all__ = ["PREFIX", "forget_gone_work_trees", "keep_bases", "left_behind"]
 
 
 PREFIX = "refs/havasu-vc/workspace/"

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.diffs import DatasetDiff
 
-__all__ = [
-    "Readable",
-    "opened_output",
-]
+__all__ = ["Readable", "opened_output"]
 
 
 @contextmanager

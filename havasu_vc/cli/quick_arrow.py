@@ -14,9 +14,7 @@ from types import ModuleType
 
 import pyarrow as pa
 
-__all__ = [
-    "leave_pandas_out",
-]
+__all__ = ["leave_pandas_out"]
 
 
 class _NoPandas:

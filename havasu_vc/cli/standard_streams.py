@@ -23,10 +23,7 @@ import io
 import os
 import sys
 
-__all__ = [
-    "give_back_memory",
-    "prepare_process",
-]
+__all__ = ["give_back_memory", "prepare_process"]
 
 
 def prepare_process() -> None:

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.diffs import ChangeCounts
     from havasu_vc.model.task import Task
 
-__all__ = [
-    "StoredDataset",
-    "remembered_schema",
-]
+__all__ = ["StoredDataset", "remembered_schema"]
 
 
 class StoredDataset:

@@ -16,12 +16,7 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 
-__all__ = [
-    "HILBERT",
-    "LAST",
-    "hilbert_index",
-    "with_hilbert",
-]
+__all__ = ["HILBERT", "LAST", "hilbert_index", "with_hilbert"]
 
 
 HILBERT = "_hilbert"

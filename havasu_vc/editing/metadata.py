@@ -19,13 +19,7 @@ from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 
-__all__ = [
-    "check_shapes",
-    "edit_meta",
-    "get_meta",
-    "rekeyed",
-    "set_meta",
-]
+__all__ = ["check_shapes", "edit_meta", "get_meta", "rekeyed", "set_meta"]
 
 
 TEXTS = ("title", "description")

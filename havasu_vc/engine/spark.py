@@ -46,12 +46,7 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.matching import Comparison
 
-__all__ = [
-    "SparkEngine",
-    "Window",
-    "WindowedRun",
-    "chunks_of",
-]
+__all__ = ["SparkEngine", "Window", "WindowedRun", "chunks_of"]
 
 
 SPILL_BUDGET = 8 << 30

@@ -32,14 +32,7 @@ from havasu_vc.engine.protocol import Batches
 from havasu_vc.errors import StorageError
 from havasu_vc.model.task import kernel
 
-__all__ = [
-    "Extent",
-    "Scratch",
-    "Segment",
-    "SpillFile",
-    "read",
-    "read_segment",
-]
+__all__ = ["Extent", "Scratch", "Segment", "SpillFile", "read", "read_segment"]
 
 
 Extent: TypeAlias = tuple[int, int]

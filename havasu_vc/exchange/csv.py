@@ -51,10 +51,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.object_systems import reporting_store_errors
 from havasu_vc.store.object_urls import is_url
 
-__all__ = [
-    "CsvSource",
-    "open_one",
-]
+__all__ = ["CsvSource", "open_one"]
 
 
 _BLOCK = 8 * 1024 * 1024

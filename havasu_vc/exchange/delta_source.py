@@ -51,12 +51,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.locations import TableFolders, local_path
 
-__all__ = [
-    "DeltaSource",
-    "conformed",
-    "delta_source",
-    "read_delta_file",
-]
+__all__ = ["DeltaSource", "conformed", "delta_source", "read_delta_file"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,7 @@ from havasu_vc.model.types import (
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
 
-__all__ = [
-    "NullCounts",
-    "add_nulls",
-    "delta_type",
-    "delta_values",
-    "write_delta",
-]
+__all__ = ["NullCounts", "add_nulls", "delta_type", "delta_values", "write_delta"]
 
 
 def write_delta(

@@ -47,13 +47,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "EditCopy",
-    "EditedLayer",
-    "LayerToEdit",
-    "read_edit_copy",
-    "write_edit_copy",
-]
+__all__ = ["EditCopy", "EditedLayer", "LayerToEdit", "read_edit_copy", "write_edit_copy"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,7 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "EditedLayer",
-    "edited_cells",
-    "open_edited_layer",
-]
+__all__ = ["EditedLayer", "edited_cells", "open_edited_layer"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,7 @@ from havasu_vc.errors import GeometryError, UnsupportedTypeError
 from havasu_vc.geo.wkt import ragged
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "NATIVE",
-    "NATIVE_ENCODINGS",
-    "NativeColumn",
-    "native_dimensions",
-    "to_wkb",
-]
+__all__ = ["NATIVE", "NATIVE_ENCODINGS", "NativeColumn", "native_dimensions", "to_wkb"]
 
 
 Ints = npt.NDArray[np.int64]

@@ -30,13 +30,7 @@ from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "CrsNames",
-    "GeometryColumn",
-    "SourceLayout",
-    "lay_out",
-    "stored_batches",
-]
+__all__ = ["CrsNames", "GeometryColumn", "SourceLayout", "lay_out", "stored_batches"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,7 @@ from havasu_vc.review import ReviewOptions, listed_shapes, shown_values, type_wo
 from havasu_vc.writers import writer_named
 from havasu_vc.writers.values import key_labels
 
-__all__ = [
-    "dataset",
-    "places",
-    "review",
-    "rows",
-]
+__all__ = ["dataset", "places", "review", "rows"]
 
 MOST_ROWS = 500
 LONGEST = 2_000

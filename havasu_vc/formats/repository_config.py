@@ -15,12 +15,7 @@ from urllib.parse import unquote, urlsplit
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "CONFIG_FILE",
-    "RepositoryConfig",
-    "parse_repository_config",
-    "with_data_url",
-]
+__all__ = ["CONFIG_FILE", "RepositoryConfig", "parse_repository_config", "with_data_url"]
 
 CONFIG_FILE = ".havasu/config.toml"
 LONGEST = 64 << 10

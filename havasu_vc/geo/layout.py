@@ -50,11 +50,7 @@ from havasu_vc.geo.buffers import (
 )
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "Cursor",
-    "GeometryLayout",
-    "scan",
-]
+__all__ = ["Cursor", "GeometryLayout", "scan"]
 
 
 _NARROW: Final = 64  # below so many values, walking them one by one is faster

@@ -37,13 +37,7 @@ from havasu_vc.model.bounds import Bounds, GeographicBounds
 if TYPE_CHECKING:
     import pyproj
 
-__all__ = [
-    "geographic_bounds",
-    "geographic_positions",
-    "outside",
-    "transform",
-    "transform_bounds",
-]
+__all__ = ["geographic_bounds", "geographic_positions", "outside", "transform", "transform_bounds"]
 
 _SAMPLES: Final = 21  # on each edge
 # A smooth edge as deep as the bounds are wide bulges by its depth over the square of the samples.

@@ -44,52 +44,19 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "blaming": [
-            "blame_dataset",
-        ],
+        "blaming": ["blame_dataset"],
         "overview": ["list_datasets", "status"],
-        "describing": [
-            "Description",
-            "choose_rows",
-            "count_rows",
-            "describe_dataset",
-            "extent_of",
-        ],
-        "git_diff": [
-            "document_diff",
-        ],
+        "describing": ["Description", "choose_rows", "count_rows", "describe_dataset", "extent_of"],
+        "git_diff": ["document_diff"],
         "other_files": ["file_changes"],
         "histories": ["LogRequest", "commit_info", "log"],
         "showing": ["create_patch", "diff", "show"],
-        "notebook": [
-            "commits_html",
-            "table_html",
-        ],
-        "pages": [
-            "RowPage",
-            "read_page",
-        ],
-        "placing": [
-            "RowPlaces",
-            "row_places",
-        ],
-        "reproject": [
-            "OwnSystem",
-            "into_own_system",
-            "reprojection",
-        ],
-        "rows": [
-            "keys_batch",
-            "read_row",
-            "read_rows",
-        ],
-        "seeking": [
-            "FoundRows",
-            "SeekRequest",
-            "seek",
-        ],
-        "tables": [
-            "Table",
-        ],
+        "notebook": ["commits_html", "table_html"],
+        "pages": ["RowPage", "read_page"],
+        "placing": ["RowPlaces", "row_places"],
+        "reproject": ["OwnSystem", "into_own_system", "reprojection"],
+        "rows": ["keys_batch", "read_row", "read_rows"],
+        "seeking": ["FoundRows", "SeekRequest", "seek"],
+        "tables": ["Table"],
     },
 )

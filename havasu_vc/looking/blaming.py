@@ -41,12 +41,7 @@ from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
 
-__all__ = [
-    "DatasetVersions",
-    "RowHistory",
-    "blame_dataset",
-    "column_id",
-]
+__all__ = ["DatasetVersions", "RowHistory", "blame_dataset", "column_id"]
 
 REMEMBERED = 64
 MOST_SORTED = 1 << 20

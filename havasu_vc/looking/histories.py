@@ -19,10 +19,7 @@ from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
-__all__ = [
-    "commit_info",
-    "log",
-]
+__all__ = ["commit_info", "log"]
 
 
 def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:

@@ -46,12 +46,8 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "answers": [
-            "Resolution",
-        ],
-        "bases": [
-            "base_tree",
-        ],
+        "answers": ["Resolution"],
+        "bases": ["base_tree"],
         "kart_merges": [
             "KartMerge",
             "conclude_kart_merge",
@@ -59,12 +55,7 @@ __getattr__ = loads(
             "read_kart_merge",
             "tree_of_kart_merge",
         ],
-        "merge_commits": [
-            "MergeRequest",
-            "MergeResult",
-            "merge",
-            "require_calm",
-        ],
+        "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "resetting": ["reset"],
         "picking": [
             "RebaseRequest",
@@ -74,21 +65,9 @@ __getattr__ = loads(
             "revert",
             "skip_commit",
         ],
-        "resolving": [
-            "conflicts",
-            "labels",
-            "resolve",
-        ],
-        "takeover": [
-            "abort_merge",
-            "continue_merge",
-        ],
-        "trees": [
-            "MergeRules",
-            "RootTree",
-            "merge_trees",
-            "root_tree",
-        ],
+        "resolving": ["conflicts", "labels", "resolve"],
+        "takeover": ["abort_merge", "continue_merge"],
+        "trees": ["MergeRules", "RootTree", "merge_trees", "root_tree"],
         "views": [
             "conflict_counts",
             "foreseen",

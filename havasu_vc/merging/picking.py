@@ -43,14 +43,7 @@ from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.revisions import EMPTY, read_stopped
 
-__all__ = [
-    "RebaseRequest",
-    "cherry_pick",
-    "pick_several",
-    "rebase",
-    "revert",
-    "skip_commit",
-]
+__all__ = ["RebaseRequest", "cherry_pick", "pick_several", "rebase", "revert", "skip_commit"]
 
 
 def revert(

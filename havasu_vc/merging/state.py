@@ -42,13 +42,7 @@ from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.repository import GitRepository
 
-__all__ = [
-    "MergeState",
-    "drop_state",
-    "read_state",
-    "require_state",
-    "write_state",
-]
+__all__ = ["MergeState", "drop_state", "read_state", "require_state", "write_state"]
 
 _VERSION = 2
 _READABLE = (1, 2)

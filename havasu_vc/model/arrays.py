@@ -13,11 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "among",
-    "arrow_array",
-    "distinct",
-]
+__all__ = ["among", "arrow_array", "distinct"]
 
 
 def arrow_array(

@@ -18,11 +18,7 @@ from typing import Final, Self
 
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "EVERYWHERE",
-    "Bounds",
-    "GeographicBounds",
-]
+__all__ = ["EVERYWHERE", "Bounds", "GeographicBounds"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Blame",
-    "BlamedRow",
-    "CommitInfo",
-]
+__all__ = ["Blame", "BlamedRow", "CommitInfo"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,7 @@ from havasu_vc.repo.opened import OpenRepo
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
 
-__all__ = [
-    "Queries",
-    "QueryAnswer",
-    "plain_name",
-    "sql",
-]
+__all__ = ["Queries", "QueryAnswer", "plain_name", "sql"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,7 @@ from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
-__all__ = [
-    "Claim",
-    "DataRemote",
-    "Report",
-    "WantedFile",
-    "copy_checked",
-    "each",
-    "total_size",
-]
+__all__ = ["Claim", "DataRemote", "Report", "WantedFile", "copy_checked", "each", "total_size"]
 
 
 Report = Callable[[int], None]

@@ -27,12 +27,7 @@ from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore
 
-__all__ = [
-    "Absent",
-    "SftpRemote",
-    "SftpSession",
-    "ssh_command",
-]
+__all__ = ["Absent", "SftpRemote", "SftpSession", "ssh_command"]
 
 
 # The file transfer protocol of SSH (version 3), spoken with a server through `ssh -s HOST sftp`.

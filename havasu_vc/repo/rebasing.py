@@ -27,14 +27,7 @@ from havasu_vc.repo.filters import RepoFilter, only_keys
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
 
-__all__ = [
-    "after_edit",
-    "on_newest_head",
-    "part_of",
-    "rebase_edit",
-    "rebase_edits",
-    "rest_of",
-]
+__all__ = ["after_edit", "on_newest_head", "part_of", "rebase_edit", "rebase_edits", "rest_of"]
 
 
 def rebase_edits(

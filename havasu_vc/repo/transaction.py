@@ -62,11 +62,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.store.trees import DatasetFolder
 
-__all__ = [
-    "MergedTree",
-    "Transaction",
-    "edit_changes",
-]
+__all__ = ["MergedTree", "Transaction", "edit_changes"]
 
 
 ATTEMPTS = 20

@@ -39,13 +39,7 @@ from havasu_vc.review.conflicts import (
 from havasu_vc.review.page.cells import shown_values, sound_wkb
 from havasu_vc.store.refs import list_branches
 
-__all__ = [
-    "Settling",
-    "commands",
-    "conflicts_between",
-    "settling_here",
-    "settling_of_request",
-]
+__all__ = ["Settling", "commands", "conflicts_between", "settling_here", "settling_of_request"]
 
 MAP_CRS = "OGC:CRS84"
 LONGEST = 1000

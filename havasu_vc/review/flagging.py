@@ -22,10 +22,7 @@ from havasu_vc.review.column_tally import ColumnTally
 from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
 from havasu_vc.review.words import quoted
 
-__all__ = [
-    "Flagger",
-    "HashSet",
-]
+__all__ = ["Flagger", "HashSet"]
 
 
 MASS_SHARE = 0.1

@@ -19,11 +19,7 @@ from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind
 from havasu_vc.writers.values import canonical_wkb
 
-__all__ = [
-    "GeometryTally",
-    "Oddities",
-    "SizeTally",
-]
+__all__ = ["GeometryTally", "Oddities", "SizeTally"]
 
 
 BEYOND = 1000.0

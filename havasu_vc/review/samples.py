@@ -25,12 +25,7 @@ from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, equal_cells, key_labels, side_columns, spelled
 
-__all__ = [
-    "Kept",
-    "SampleMaker",
-    "Sampler",
-    "format_distance",
-]
+__all__ = ["Kept", "SampleMaker", "Sampler", "format_distance"]
 
 
 LONGEST = 1000

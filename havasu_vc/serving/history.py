@@ -28,13 +28,7 @@ from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.objects import StoredObjects
 from havasu_vc.store.trees import find_entry
 
-__all__ = [
-    "MOST",
-    "Step",
-    "Steps",
-    "Version",
-    "VersionHistory",
-]
+__all__ = ["MOST", "Step", "Steps", "Version", "VersionHistory"]
 
 MOST = 10
 """So many versions are shown."""

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     from havasu_vc.serving.metadata import LoadedTable
     from havasu_vc.serving.shared_place import SharedPlace
 
-__all__ = [
-    "MOST_BYTES",
-    "Remembered",
-    "Wanted",
-]
+__all__ = ["MOST_BYTES", "Remembered", "Wanted"]
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")

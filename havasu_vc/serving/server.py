@@ -25,13 +25,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.serving.application import app
 from havasu_vc.serving.catalog import ServeSettings
 
-__all__ = [
-    "ServerAddress",
-    "impatient",
-    "listen",
-    "run",
-    "serve",
-]
+__all__ = ["ServerAddress", "impatient", "listen", "run", "serve"]
 
 
 @dataclass(frozen=True, slots=True)

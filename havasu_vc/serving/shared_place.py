@@ -40,12 +40,7 @@ from havasu_vc.store.object_urls import s3_settings, system_arguments
 from havasu_vc.tables.bucket import BucketTable, plain_location
 from havasu_vc.tables.locations import TableFolders
 
-__all__ = [
-    "SharedPlace",
-    "credentials",
-    "store_settings",
-    "url_of",
-]
+__all__ = ["SharedPlace", "credentials", "store_settings", "url_of"]
 
 _THREADS = 8
 _DATA = re.compile(r"[0-9a-f]{64}")

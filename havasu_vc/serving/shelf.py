@@ -25,13 +25,7 @@ from havasu_vc.tables.locations import TableFolders
 if TYPE_CHECKING:
     from havasu_vc.serving.catalog import Catalog
 
-__all__ = [
-    "CatalogShelf",
-    "creation",
-    "fresh",
-    "staged_document",
-    "staging_folder",
-]
+__all__ = ["CatalogShelf", "creation", "fresh", "staged_document", "staging_folder"]
 
 _MOST_VERSIONS = 2_000
 """A client that wrote upon something older than this loads the table anew."""

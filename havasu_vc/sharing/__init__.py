@@ -50,24 +50,10 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "cloning": [
-            "CloneRequest",
-            "clone",
-            "finish_clone",
-            "folder_of",
-        ],
+        "cloning": ["CloneRequest", "clone", "finish_clone", "folder_of"],
         "far_datasets": ["FarDataset", "far_place", "sent", "written_far"],
-        "data_files": [
-            "data_status",
-            "drop_data",
-            "verify_data",
-        ],
-        "data_places": [
-            "commit_data_url",
-            "data_url",
-            "known_data_url",
-            "stated_data_url",
-        ],
+        "data_files": ["data_status", "drop_data", "verify_data"],
+        "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
         "data_remotes": [
             "data_place",
             "default_remote",
@@ -88,15 +74,7 @@ __getattr__ = loads(
             "remotes",
             "upstream_of",
         ],
-        "pushing": [
-            "PushRequest",
-            "RemoteFetcher",
-            "push",
-            "push_data",
-            "refusal",
-        ],
-        "receiving": [
-            "check_received",
-        ],
+        "pushing": ["PushRequest", "RemoteFetcher", "push", "push_data", "refusal"],
+        "receiving": ["check_received"],
     },
 )

@@ -40,14 +40,7 @@ from havasu_vc.store.preparation import hidden_patterns, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart
 
-__all__ = [
-    "CloneRequest",
-    "UnfinishedClone",
-    "being_cloned",
-    "clone",
-    "finish_clone",
-    "folder_of",
-]
+__all__ = ["CloneRequest", "UnfinishedClone", "being_cloned", "clone", "finish_clone", "folder_of"]
 
 
 ORIGIN = "origin"

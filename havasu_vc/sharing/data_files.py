@@ -26,14 +26,7 @@ from havasu_vc.sharing.pushing import commits_there
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.sound import forget_complete
 
-__all__ = [
-    "Amount",
-    "DataStatus",
-    "DropResult",
-    "data_status",
-    "drop_data",
-    "verify_data",
-]
+__all__ = ["Amount", "DataStatus", "DropResult", "data_status", "drop_data", "verify_data"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,7 @@ from havasu_vc.geo.functions.all_functions import FUNCTIONS, GROUPS, compute, fu
 from havasu_vc.geo.functions.catalogue import Result, SqlFunction, constant_bytes, repeated
 from havasu_vc.geo.raster_v1 import RASTER_TYPE
 
-__all__ = [
-    "format_functions",
-    "names",
-    "register",
-    "series_udf",
-]
+__all__ = ["format_functions", "names", "register", "series_udf"]
 
 Udf: TypeAlias = Callable[..., Column]
 

@@ -27,13 +27,7 @@ from havasu_vc.spark.reading import register
 from havasu_vc.spark.session import CATALOG, jar_wanted, session
 from havasu_vc.workspace.state import read_state
 
-__all__ = [
-    "Query",
-    "SparkRows",
-    "open_query",
-    "query_error",
-    "run_statement",
-]
+__all__ = ["Query", "SparkRows", "open_query", "query_error", "run_statement"]
 
 _CHUNK = 8192
 

@@ -21,11 +21,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Fixed, List, Map, Primitive, Struct, Type
 
-__all__ = [
-    "frame_of",
-    "shown_rows",
-    "shown_schema",
-]
+__all__ = ["frame_of", "shown_rows", "shown_schema"]
 
 
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)

@@ -69,11 +69,7 @@ from havasu_vc.spark.querying import query_error
 from havasu_vc.spark.reading import opened, quoted, read_view
 from havasu_vc.transfer import replacement
 
-__all__ = [
-    "StagedFile",
-    "stage",
-    "write",
-]
+__all__ = ["StagedFile", "stage", "write"]
 
 
 def write(

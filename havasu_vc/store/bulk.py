@@ -31,12 +31,7 @@ from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.loose import LooseObjects
 
-__all__ = [
-    "BulkReader",
-    "bulk_reader",
-    "fetch_promised",
-    "spatial_filter",
-]
+__all__ = ["BulkReader", "bulk_reader", "fetch_promised", "spatial_filter"]
 
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"

@@ -7,12 +7,7 @@ import json
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.objects import Before, ObjectId, ObjectKind, ObjectSource, object_id
 
-__all__ = [
-    "Draft",
-    "KeptObjects",
-    "format_objects",
-    "parse_objects",
-]
+__all__ = ["Draft", "KeptObjects", "format_objects", "parse_objects"]
 
 
 class Draft:

@@ -33,13 +33,7 @@ from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
 from havasu_vc.store.trees import find_datasets, find_entry
 
-__all__ = [
-    "in_step",
-    "mend",
-    "moving_all",
-    "sweep",
-    "switch_worktree",
-]
+__all__ = ["in_step", "mend", "moving_all", "sweep", "switch_worktree"]
 
 
 PATIENCE = 5.0

@@ -23,14 +23,7 @@ from havasu_vc.store.refs import BRANCHES, list_refs, list_tags, read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = [
-    "Alike",
-    "LogFilter",
-    "Moved",
-    "commits",
-    "decorations",
-    "parse_date",
-]
+__all__ = ["Alike", "LogFilter", "Moved", "commits", "decorations", "parse_date"]
 
 
 @dataclass(frozen=True, slots=True)

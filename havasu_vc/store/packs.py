@@ -32,10 +32,7 @@ from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 if TYPE_CHECKING:
     from havasu_vc.store.growing import Grown
 
-__all__ = [
-    "ObjectPlaces",
-    "PackWriter",
-]
+__all__ = ["ObjectPlaces", "PackWriter"]
 
 
 COMPRESSION = 1

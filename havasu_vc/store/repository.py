@@ -32,14 +32,7 @@ from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.locks import SETTLED_SECONDS, broken, is_inside, lock_in_message
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
 
-__all__ = [
-    "LOCKED_INDEX",
-    "LOCK_PATIENCE",
-    "GitRepository",
-    "Operation",
-    "init_kart",
-    "kart_merge",
-]
+__all__ = ["LOCKED_INDEX", "LOCK_PATIENCE", "GitRepository", "Operation", "init_kart", "kart_merge"]
 
 
 LOCK_PATIENCE = SETTLED_SECONDS + 1.5

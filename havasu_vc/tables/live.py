@@ -11,13 +11,7 @@ from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "FileDifference",
-    "LiveFile",
-    "compare_files",
-    "divides",
-    "partition_key",
-]
+__all__ = ["FileDifference", "LiveFile", "compare_files", "divides", "partition_key"]
 
 
 @dataclass(frozen=True, slots=True)

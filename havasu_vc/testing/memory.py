@@ -39,13 +39,7 @@ from havasu_vc.store.objects import ObjectId, ObjectKind
 from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.testing.tables import Row, batch_of
 
-__all__ = [
-    "KartDatasets",
-    "MemoryDatasets",
-    "recomputed_digests",
-    "rows_in",
-    "run_all",
-]
+__all__ = ["KartDatasets", "MemoryDatasets", "recomputed_digests", "rows_in", "run_all"]
 
 
 class MemoryDatasets:

@@ -23,33 +23,12 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "converting": [
-            "ConvertRequest",
-            "convert",
-        ],
-        "copies": [
-            "add_datasets",
-            "checkout_as",
-            "commit_from",
-        ],
-        "exports": [
-            "ExportRequest",
-            "export",
-            "export_changes",
-        ],
-        "import_histories": [
-            "import_source",
-        ],
-        "imports": [
-            "ImportRequest",
-            "kind_of_new",
-            "replacement",
-        ],
-        "rasters": [
-            "Rasters",
-        ],
-        "understanding": [
-            "parse_table_info",
-        ],
+        "converting": ["ConvertRequest", "convert"],
+        "copies": ["add_datasets", "checkout_as", "commit_from"],
+        "exports": ["ExportRequest", "export", "export_changes"],
+        "import_histories": ["import_source"],
+        "imports": ["ImportRequest", "kind_of_new", "replacement"],
+        "rasters": ["Rasters"],
+        "understanding": ["parse_table_info"],
     },
 )

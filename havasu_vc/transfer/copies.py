@@ -62,11 +62,7 @@ from havasu_vc.transfer.exports import ELSEWHERE
 from havasu_vc.transfer.import_histories import import_source
 from havasu_vc.transfer.imports import ImportRequest, renamed, replacement
 
-__all__ = [
-    "add_datasets",
-    "checkout_as",
-    "commit_from",
-]
+__all__ = ["add_datasets", "checkout_as", "commit_from"]
 
 
 def checkout_as(

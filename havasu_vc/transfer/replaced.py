@@ -29,12 +29,7 @@ from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = [
-    "Replaced",
-    "listed_changes",
-    "listed_keys",
-    "listed_tasks",
-]
+__all__ = ["Replaced", "listed_changes", "listed_keys", "listed_tasks"]
 
 
 class Replaced:

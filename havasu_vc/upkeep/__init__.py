@@ -27,31 +27,11 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "maintenance": [
-            "OptimizeRequest",
-            "fsck",
-            "gc",
-            "optimize",
-        ],
-        "pruning": [
-            "prune_remote",
-        ],
-        "repairing": [
-            "RepairRequest",
-            "last_version",
-            "repair",
-        ],
-        "upgrading": [
-            "upgrade",
-            "upgrade_datasets",
-            "upgrade_in_place",
-        ],
-        "validation": [
-            "Issue",
-            "Validation",
-        ],
-        "value_rules": [
-            "Level",
-        ],
+        "maintenance": ["OptimizeRequest", "fsck", "gc", "optimize"],
+        "pruning": ["prune_remote"],
+        "repairing": ["RepairRequest", "last_version", "repair"],
+        "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
+        "validation": ["Issue", "Validation"],
+        "value_rules": ["Level"],
     },
 )

@@ -40,13 +40,7 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.rewriting import optimize_dataset
 
-__all__ = [
-    "OptimizeRequest",
-    "fsck",
-    "gc",
-    "optimize",
-    "pack_anew",
-]
+__all__ = ["OptimizeRequest", "fsck", "gc", "optimize", "pack_anew"]
 
 TRAILER = "Havasu-Optimize"
 """Names, in a commit message, the datasets that the commit rewrote without changing a row."""

@@ -40,11 +40,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
-__all__ = [
-    "give_harmless_paths",
-    "has_files_of",
-    "repair_dataset",
-]
+__all__ = ["give_harmless_paths", "has_files_of", "repair_dataset"]
 
 _HINTS = ("`havasu-vc repair DATASET --from COMMIT` takes it as it is there",)
 

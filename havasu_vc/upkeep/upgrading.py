@@ -59,11 +59,7 @@ from havasu_vc.store.trees import (
     read_entries,
 )
 
-__all__ = [
-    "upgrade",
-    "upgrade_datasets",
-    "upgrade_in_place",
-]
+__all__ = ["upgrade", "upgrade_datasets", "upgrade_in_place"]
 
 
 _METADATA = "meta/metadata/dataset.json"

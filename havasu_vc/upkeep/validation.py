@@ -45,13 +45,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.upkeep.value_rules import Level, broken_rules
 
-__all__ = [
-    "Issue",
-    "Level",
-    "Validation",
-    "check_keys",
-    "check_rows",
-]
+__all__ = ["Issue", "Level", "Validation", "check_keys", "check_rows"]
 
 
 class Validation:

@@ -48,13 +48,7 @@ from havasu_vc.workspace.properties import (
 )
 from havasu_vc.workspace.state import TableState, identify
 
-__all__ = [
-    "Condition",
-    "check_linked",
-    "condition_of",
-    "edited_since",
-    "open_checked_out",
-]
+__all__ = ["Condition", "check_linked", "condition_of", "edited_since", "open_checked_out"]
 
 
 class Condition(StrEnum):

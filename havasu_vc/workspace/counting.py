@@ -41,12 +41,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
-__all__ = [
-    "can_count",
-    "check_keys",
-    "count_edits",
-    "file_key_cache",
-]
+__all__ = ["can_count", "check_keys", "count_edits", "file_key_cache"]
 
 INTERVAL_ROWS = 1 << 21
 """About as many rows are in memory at a time."""

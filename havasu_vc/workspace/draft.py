@@ -34,10 +34,7 @@ from havasu_vc.workspace.properties import CLUSTERED, COMMIT, FLAVOUR, TREE
 from havasu_vc.workspace.snapshots import SnapshotParts
 from havasu_vc.workspace.state import DeleteBatch, FileIdentity, TableState
 
-__all__ = [
-    "TableDraft",
-    "show_as_edits",
-]
+__all__ = ["TableDraft", "show_as_edits"]
 
 
 class TableDraft:

@@ -46,11 +46,7 @@ from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table, read_table
 from havasu_vc.workspace.properties import FLAVOUR, VERSION, is_untouched
 
-__all__ = [
-    "Relocated",
-    "relocate_table",
-    "show_to_duckdb",
-]
+__all__ = ["Relocated", "relocate_table", "show_to_duckdb"]
 
 _WITH_PATHS = ("statistics", "partition-statistics")
 """Parts of metadata that name files and are not needed."""

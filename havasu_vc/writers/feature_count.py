@@ -14,11 +14,7 @@ from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions
 from havasu_vc.writers.terminal import printable, styled
 
-__all__ = [
-    "write_feature_count",
-    "write_feature_count_json",
-    "write_quiet",
-]
+__all__ = ["write_feature_count", "write_feature_count_json", "write_quiet"]
 
 
 def write_feature_count(

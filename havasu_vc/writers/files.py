@@ -23,13 +23,7 @@ from havasu_vc.model.columns import Column
 from havasu_vc.model.diffs import FileChange, MetaChange
 from havasu_vc.writers.terminal import printable, styled
 
-__all__ = [
-    "FILES_KEY",
-    "file_object",
-    "format_meta_change",
-    "is_binary",
-    "write_file_changes",
-]
+__all__ = ["FILES_KEY", "file_object", "format_meta_change", "is_binary", "write_file_changes"]
 
 FILES_KEY = "<files>"
 """The key that stands in place of a dataset's path."""

@@ -39,12 +39,7 @@ from havasu_vc.writers.values import (
     slices,
 )
 
-__all__ = [
-    "COLLECTION_DEPTH",
-    "geometry_tokens",
-    "side_features",
-    "write_geojson",
-]
+__all__ = ["COLLECTION_DEPTH", "geometry_tokens", "side_features", "write_geojson"]
 
 
 COLLECTION_DEPTH = 2

@@ -48,13 +48,7 @@ from havasu_vc.writers.protocol import (
 from havasu_vc.writers.rows import ChangeForm, change_objects, joined, nonempty
 from havasu_vc.writers.values import slices
 
-__all__ = [
-    "DIFF_KEY",
-    "meta_object",
-    "write_json",
-    "write_json_lines",
-    "write_patch",
-]
+__all__ = ["DIFF_KEY", "meta_object", "write_json", "write_json_lines", "write_patch"]
 
 DIFF_KEY = "kart.diff/v1+hexwkb"
 """The key of the diff itself."""

@@ -39,11 +39,7 @@ from havasu_vc.repo.results import CommitResult
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
 
-__all__ = [
-    "can_edit",
-    "command",
-    "edit_message",
-]
+__all__ = ["can_edit", "command", "edit_message"]
 
 
 @click.command("commit", cls=Command)

@@ -31,12 +31,7 @@ from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_
 if TYPE_CHECKING:
     from havasu_vc.model.commits import CommitInfo
 
-__all__ = [
-    "LogForm",
-    "command",
-    "more_of_commits",
-    "print_by_git",
-]
+__all__ = ["LogForm", "command", "more_of_commits", "print_by_git"]
 
 _AT_ONCE = 500
 

@@ -28,10 +28,7 @@ from havasu_vc.formats.lfs import Pointer, parse_pointer
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.findings import Finding, Findings
 
-__all__ = [
-    "check_contents",
-    "check_dataset",
-]
+__all__ = ["check_contents", "check_dataset"]
 
 
 _POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")

@@ -50,12 +50,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.model.changes import ChangeBatch
 
-__all__ = [
-    "Edit",
-    "files_to_fold",
-    "is_small",
-    "meets_all",
-]
+__all__ = ["Edit", "files_to_fold", "is_small", "meets_all"]
 
 
 class Edit:

@@ -42,13 +42,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding, Field, children
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "ValueCheck",
-    "check_data_file",
-    "check_files",
-    "duplicate_keys",
-    "parse_bound",
-]
+__all__ = ["ValueCheck", "check_data_file", "check_files", "duplicate_keys", "parse_bound"]
 
 
 _REPORT = pa.schema([(name, pa.string()) for name in ("message", "hint", "column", "digests")])

@@ -42,14 +42,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.sound import is_sound, keeps_records, last_sound, remember_sound
 
-__all__ = [
-    "Settled",
-    "check_folder",
-    "check_guard",
-    "epoch_of",
-    "require_format",
-    "standing_of",
-]
+__all__ = ["Settled", "check_folder", "check_guard", "epoch_of", "require_format", "standing_of"]
 
 _ALL = (1 << 128) - 1
 MANY = 500

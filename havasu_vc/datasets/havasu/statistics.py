@@ -27,12 +27,7 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import LARGEST_FIELD_ID, Field, List, Map, Struct, Type, children
 
-__all__ = [
-    "block_columns",
-    "block_fields",
-    "block_names",
-    "column_statistics",
-]
+__all__ = ["block_columns", "block_fields", "block_names", "column_statistics"]
 
 _LONGEST = 16
 

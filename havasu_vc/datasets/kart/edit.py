@@ -50,11 +50,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
     from havasu_vc.datasets.protocol import Dataset
 
-__all__ = [
-    "KartEdit",
-    "kart_rows",
-    "layout_documents",
-]
+__all__ = ["KartEdit", "kart_rows", "layout_documents"]
 
 
 class KartEdit(AbstractContextManager["KartEdit"]):

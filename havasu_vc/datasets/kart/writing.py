@@ -29,10 +29,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.trees import BLOB, TREE, ObjectSink, format_tree, read_entries
 
-__all__ = [
-    "FeatureChanges",
-    "release_free_memory",
-]
+__all__ = ["FeatureChanges", "release_free_memory"]
 
 RUN = 1 << 15
 """Changes that are sorted together; more are sorted in runs on disk."""

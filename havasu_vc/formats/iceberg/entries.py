@@ -32,13 +32,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Primitive, Type, children
 
-__all__ = [
-    "corner",
-    "data_file_of",
-    "manifest_file_of",
-    "point_of",
-    "summaries_of",
-]
+__all__ = ["corner", "data_file_of", "manifest_file_of", "point_of", "summaries_of"]
 
 
 LONGEST = 16

@@ -28,10 +28,7 @@ from havasu_vc.geo.reproject import transform
 from havasu_vc.geo.wkb import Encoding, Srids, from_canonical, to_canonical
 from havasu_vc.geo.wkt import wkb_of_geometries
 
-__all__ = [
-    "ENCODINGS",
-    "FROM_GEOMETRIES",
-]
+__all__ = ["ENCODINGS", "FROM_GEOMETRIES"]
 
 
 # Geometries from geometries: ST_Buffer, ST_Union, ST_Transform and the like.

@@ -26,10 +26,7 @@ from havasu_vc.geo.functions.catalogue import (
 if TYPE_CHECKING:
     import shapely
 
-__all__ = [
-    "MEASURES",
-    "RELATIONS",
-]
+__all__ = ["MEASURES", "RELATIONS"]
 
 
 _KINDS: Final = (
