@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import seed
+from hypothesis.internal.conjecture.providers import HypothesisProvider
 
 from tests.conformance.tally import Tally
 
@@ -20,12 +21,19 @@ def tally() -> Iterator[Tally]:
         TOLD[key].update(counts)
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@pytest.fixture(autouse=True)
+def same_cases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the one round of every run draw the same cases each time; slow ones draw others."""
-    if not isinstance(item, pytest.Function) or not hasattr(item.obj, "hypothesis"):
+    drawn = request.function
+    if request.node.get_closest_marker("slow") is not None or not hasattr(drawn, "hypothesis"):
         return
-    if item.get_closest_marker("slow") is None:
-        seed(1)(item.obj)
+    seed(1)(drawn)
+    # Hypothesis also draws constants of the modules that are loaded, which a run may choose.
+    monkeypatch.setattr(HypothesisProvider, "_maybe_draw_constant", no_constant, raising=False)
+
+
+def no_constant(self: HypothesisProvider, *wanted: object, **how: object) -> None:
+    """Find no constant that fits."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -128,6 +128,8 @@ def test_export(history: History, tally: Tally) -> None:
         repo.export(NAME, file)
         with duckdb.connect() as database:
             database.execute("SET TimeZone = 'UTC'; SET enable_geoparquet_conversion = false")
+            # Without it a UUID would be a text.
+            database.execute("SET arrow_lossless_conversion = true")
             found = database.sql(f"SELECT * FROM '{file}'").to_arrow_table()
             said = database.execute(
                 "SELECT path_in_schema, num_values, stats_null_count, stats_min_value,"
