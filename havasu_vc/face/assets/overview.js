@@ -78,6 +78,8 @@ async function recents(box, { commit, branch }) {
 
 // The last change of each dataset follows, one after another: it takes a walk through history.
 async function lasts(box, commit) {
+  // What is asked for quickly is put on the page once it is made: not before this call is over.
+  await new Promise((over) => { setTimeout(over); });
   for (const cell of box.querySelectorAll("[data-dataset]")) {
     if (!cell.isConnected) return;
     const { commits: [last] } = await askOnce("history", { dataset: cell.dataset.dataset, at: commit, limit: 1 }).catch(() => ({ commits: [] }));
