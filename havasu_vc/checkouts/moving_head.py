@@ -12,6 +12,7 @@ from havasu_vc.checkouts.keeping_bases import left_behind
 from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.errors import CorruptionError, NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.store import refs
 from havasu_vc.store.index import switch_worktree
 
@@ -31,7 +32,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     from havasu_vc.merging import merge
 
     with following(repo):
-        if request.into is None:
+        if other_branch(repo, request.into) is None:
             Workspace(repo).require_no_loss(request.revision, merging=True)
         return merge(repo, request)
 

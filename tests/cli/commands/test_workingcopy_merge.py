@@ -239,3 +239,17 @@ def test_status_tells_of_edits_made_since(merging: Path, run: Run) -> None:
     status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
     assert status["state"] == "merging"
     assert status["workingCopy"]["changes"] == {"points": {"feature": {"updates": 1}}}
+
+
+@pytest.mark.parametrize("into", [[], ["--into", "main"], ["--into", "refs/heads/main"]])
+def test_a_merge_into_the_branch_of_head_keeps_edits(repo: Path, run: Run, into: list[str]) -> None:
+    succeed(run("switch", "-c", "here", "HEAD^"))
+    succeed(run("branch", "-f", "main", "here"))
+    succeed(run("switch", "main"))
+    edit(repo, "UPDATE points SET name = 'mine' WHERE id = 4")
+    stood = rows(repo)
+
+    result = run("merge", *into, "theirs")
+
+    assert result.exit_code == 29 and "points has edits" in result.stderr, result.output
+    assert rows(repo) == stood
