@@ -38,7 +38,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(ours), karts)
     for ours, karts in (
         (
-            r"HEAD cannot be fast-forwarded to .*",
+            r".+ cannot be fast-forwarded to .*",
             "Can't resolve as a fast-forward merge and --ff-only specified",
         ),
         (

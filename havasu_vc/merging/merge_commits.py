@@ -105,7 +105,8 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
         return _fast_forward(repo, theirs.commit, request, branch)
     if request.fast_forward == "only":
         raise StateError(
-            f"HEAD cannot be fast-forwarded to {request.revision}: it has commits of its own",
+            f"{branch or 'HEAD'} cannot be fast-forwarded to {request.revision}: "
+            "it has commits of its own",
             hints=("merge without --ff-only",),
         )
     message = request.message or _message(branch or repo.head_branch, request.revision)

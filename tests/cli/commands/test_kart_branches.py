@@ -68,6 +68,8 @@ def test_conflicts_of_another_branch_end_the_merge(repo: Path) -> None:
     assert head(repo, "right") == before
     assert "merging" not in succeed(invoke(["-C", repo, "status"])).stdout
     assert invoke(["-C", repo, "merge", "--into", "nowhere", "left"]).exit_code == 43
+    result = invoke(["-C", repo, "merge", "--into", "right", "left", "--ff-only"])
+    assert "right cannot be fast-forwarded to left" in result.stderr
 
 
 @pytest.mark.parametrize("repo", ["--kart"], indirect=True)
