@@ -23,7 +23,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.neighbours import Neighbours
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
-from havasu_vc.review.page.places import BOTH, NEW, OLD, RowShapes
+from havasu_vc.review.page.places import BOTH, NEW, OLD, Laid, RowShapes
 from havasu_vc.review.page.texts import pack_texts
 from havasu_vc.review.page.told import Told
 from havasu_vc.review.report import DatasetReview, FlagKind
@@ -233,6 +233,7 @@ class DatasetRows:
 
     def pack(self, packer: Packer, review: DatasetReview) -> dict[str, Any]:
         """Lay out everything and say where it is."""
+        laid = self._places.laid()
         return {
             "path": self.path,
             "count": self.count,
@@ -244,8 +245,8 @@ class DatasetRows:
                 _shortened(np.concatenate(self._distances or [np.zeros(0, np.float32)]))
             ),
             "keys": self._packed_keys(packer),
-            "columns": [self._column(number, packer) for number in self._order()],
-            "places": self._places.pack(packer),
+            "columns": [self._column(number, packer, laid) for number in self._order()],
+            "places": laid.pack(packer),
             "around": self.around.pack(packer),
             "pictures": [
                 {
@@ -273,7 +274,7 @@ class DatasetRows:
         """Return the column that the map shows, before and after."""
         return {field.id for field in self._places.fields if field is not None}
 
-    def _column(self, number: int, packer: Packer) -> dict[str, Any]:
+    def _column(self, number: int, packer: Packer, laid: Laid) -> dict[str, Any]:
         old, new = (side_of(self._diff, new=new).schema.by_id.get(number) for new in (False, True))
         field = new or old
         assert field is not None
@@ -285,7 +286,7 @@ class DatasetRows:
             **self._cells[number].pack(
                 packer,
                 geometry=field.geometry is not None,
-                on_map=self._places.on_map if number in self._mapped() else None,
+                on_map=laid.on_map if number in self._mapped() else None,
             ),
         }
 

@@ -104,7 +104,11 @@ class Neighbours:
         """Lay out their shapes and say where they are; None where there are none."""
         if not self.total:
             return None
-        return {"count": self._count, "total": self.total, "places": self._shapes.pack(packer)}
+        return {
+            "count": self._count,
+            "total": self.total,
+            "places": self._shapes.laid().pack(packer),
+        }
 
 
 class _Grid:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Packer", "Part", "Wide", "ranges", "sound_texts", "text_parts"]
+__all__ = ["Packer", "Part", "Wide", "sound_texts", "text_parts"]
 
 Part: TypeAlias = tuple[int, int]
 """Where something begins and how much of it there is: numbers, or bytes of text."""
@@ -79,22 +79,17 @@ class Packer:
         return base64.b64encode(b"".join(self._packed)).decode("ascii")
 
 
-def ranges(starts: Ints, counts: Ints) -> Ints:
-    """Return the numbers from each start on, as many as are to be counted."""
-    ends = np.cumsum(counts)
-    return np.asarray(np.repeat(starts - ends + counts, counts) + np.arange(int(counts.sum())))
-
-
 def text_parts(texts: pa.Array) -> tuple[bytes, Ints]:
     """Return texts, none of them null, as one text and the length of each in UTF-16.
 
-    Bytes that are not UTF-8 are replaced.
+    Those that are no `large_string` yet may hold other bytes than UTF-8, which are replaced.
 
     >>> content, lengths = text_parts(pa.array(["a", "", "é𝄞"]))
     >>> content.decode(), lengths.tolist()
     ('aé𝄞', [1, 0, 3])
     """
-    texts = texts.cast(pa.large_binary())
+    if texts.type != pa.large_string():
+        texts = sound_texts(texts)
     _, offset_buffer, data_buffer = texts.buffers()
     if not len(texts) or data_buffer is None:
         return b"", np.zeros(len(texts), np.int64)
@@ -103,8 +98,6 @@ def text_parts(texts: pa.Array) -> tuple[bytes, Ints]:
     content = data.tobytes()
     if content.isascii():
         return content, np.diff(offsets)
-    if not _is_utf8(texts, content):
-        return text_parts(_replaced(texts))
     # A byte that begins a character counts one unit, one that begins a long one two.
     units = ((data & 0xC0) != 0x80).astype(np.int64) + (data >= 0xF0)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(units)])
@@ -125,13 +118,3 @@ def sound_texts(texts: pa.Array) -> pa.Array:
 def _replaced(texts: pa.Array) -> pa.Array:
     sound = [value.decode("utf-8", "replace") for value in texts.to_pylist()]
     return pa.array(sound, pa.large_string())
-
-
-def _is_utf8(texts: pa.Array, content: bytes) -> bool:
-    # As a whole it could be sound while a value ends in the middle of a character.
-    try:
-        texts.cast(pa.large_string()).validate(full=True)
-        content.decode()
-    except (UnicodeDecodeError, pa.ArrowInvalid):
-        return False
-    return True

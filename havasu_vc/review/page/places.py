@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.geo.buffers import ranges
 from havasu_vc.geo.raster_v1_outlines import footprints
 from havasu_vc.geo.sketching import LINE_PATH, Outlines, outlines, simplified
 from havasu_vc.looking import reprojection
@@ -23,11 +24,11 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import sound_wkb
-from havasu_vc.review.page.packing import Ints, Packer, ranges
+from havasu_vc.review.page.packing import Ints, Packer
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
 
-__all__ = ["RowShapes", "listed_shapes"]
+__all__ = ["Laid", "RowShapes", "listed_shapes"]
 
 MOST_VERTICES = 2000
 """Shapes of more vertices are simplified."""
@@ -44,9 +45,12 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Laid:
+class Laid:
     """Shapes one after another, on the grid of the page."""
 
+    kind: str
+    crs: str | None
+    simplified: int
     rows: Ints
     sides: npt.NDArray[np.uint8]
     paths: Ints
@@ -73,13 +77,46 @@ class _Laid:
         alike = (old >= 0) & (self.paths[old] == self.paths[new])
         new, old = new[alike], old[alike]
         counts = self.paths[new]
-        paths, olds = (ranges(first_path[each], counts) for each in (new, old))
+        paths, olds = (ranges(first_path[each], counts, 1) for each in (new, old))
         owner = np.repeat(np.arange(len(new)), counts)
         other = np.bincount(owner[self.sizes[paths] != self.sizes[olds]], minlength=len(new))
         paths, olds = (each[(other == 0)[owner]] for each in (paths, olds))
         sizes = self.sizes[paths]
-        found[ranges(first_vertex[paths], sizes)] = ranges(first_vertex[olds], sizes)
+        found[ranges(first_vertex[paths], sizes, 1)] = ranges(first_vertex[olds], sizes, 1)
         return found
+
+    def on_map(self, rows: Ints, new: bool) -> _Floats:
+        """Return where the first vertex of rows is on the map; 0, 0 for those without a shape."""
+        first_path = np.cumsum(self.paths) - self.paths
+        first_vertex = np.cumsum(self.sizes) - self.sizes
+        there = (self.sides & (NEW if new else OLD)) > 0
+        owners = self.rows[there]
+        vertex = np.full(max(rows.max(initial=0), owners.max(initial=0)) + 1, -1, np.int64)
+        vertex[owners] = first_vertex[first_path[there]]
+        at = vertex[rows]
+        found = np.zeros((len(rows), 2))
+        for axis, (values, origin, step) in enumerate(
+            zip(self.places, self.origin, self.step, strict=True)
+        ):
+            found[at >= 0, axis] = origin + values[at[at >= 0]] * step
+        return found
+
+    def pack(self, packer: Packer) -> dict[str, Any]:
+        """Lay out everything and say where it is."""
+        before = self.before()
+        return {
+            "kind": self.kind,
+            "crs": self.crs,
+            "simplified": self.simplified,
+            "rows": packer.differences(self.rows),
+            "sides": packer.raw(self.sides.astype(np.uint8).tobytes()),
+            "paths": packer.numbers(self.paths),
+            "kinds": packer.raw(self.kinds.astype(np.uint8).tobytes()),
+            "counts": packer.numbers(self.sizes),
+            "places": [packer.differences(values, before) for values in self.places],
+            "origin": self.origin,
+            "step": self.step,
+        }
 
 
 class RowShapes:
@@ -214,42 +251,8 @@ class RowShapes:
                 start = end
         return rows
 
-    def pack(self, packer: Packer) -> dict[str, Any]:
-        """Lay out the shapes and say where they are."""
-        laid = self._laid()
-        before = laid.before()
-        return {
-            "kind": self.kind,
-            "crs": self.crs,
-            "simplified": self.simplified,
-            "rows": packer.differences(laid.rows),
-            "sides": packer.raw(laid.sides.astype(np.uint8).tobytes()),
-            "paths": packer.numbers(laid.paths),
-            "kinds": packer.raw(laid.kinds.astype(np.uint8).tobytes()),
-            "counts": packer.numbers(laid.sizes),
-            "places": [packer.differences(values, before) for values in laid.places],
-            "origin": laid.origin,
-            "step": laid.step,
-        }
-
-    def on_map(self, rows: Ints, new: bool) -> _Floats:
-        """Return where the first vertex of rows is on the map; 0, 0 for those without a shape."""
-        laid = self._laid()
-        first_path = np.cumsum(laid.paths) - laid.paths
-        first_vertex = np.cumsum(laid.sizes) - laid.sizes
-        there = (laid.sides & (NEW if new else OLD)) > 0
-        owners = laid.rows[there]
-        vertex = np.full(max(rows.max(initial=0), owners.max(initial=0)) + 1, -1, np.int64)
-        vertex[owners] = first_vertex[first_path[there]]
-        at = vertex[rows]
-        found = np.zeros((len(rows), 2))
-        for axis, (values, origin, step) in enumerate(
-            zip(laid.places, laid.origin, laid.step, strict=True)
-        ):
-            found[at >= 0, axis] = origin + values[at[at >= 0]] * step
-        return found
-
-    def _laid(self) -> _Laid:
+    def laid(self) -> Laid:
+        """Lay out all shapes."""
         rows, sides, counts = (
             np.concatenate([shape[part] for shape in self._shapes] or [np.zeros(0, np.int64)])
             for part in range(3)
@@ -266,7 +269,19 @@ class RowShapes:
             for values, (origin, step) in zip((x, y), grids, strict=True)
         ]
         origins, steps = zip(*grids, strict=True)
-        return _Laid(rows, sides, counts, kinds, sizes, places, origins, steps)
+        return Laid(
+            self.kind,
+            self.crs,
+            self.simplified,
+            rows,
+            sides,
+            counts,
+            kinds,
+            sizes,
+            places,
+            origins,
+            steps,
+        )
 
     def _grid(self, values: _Floats) -> tuple[float, float]:
         if self.kind == "globe":

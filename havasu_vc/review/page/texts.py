@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.review.page.packing import Ints, Packer, ranges, text_parts
+from havasu_vc.geo.buffers import ranges
+from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.page.points import OnMap, pack_points
 from havasu_vc.review.page.told import MOST, USUAL, Told, bits, earlier, filled, followed, others
 
@@ -135,7 +136,7 @@ def _changed(packer: Packer, sides: Sequence[Told]) -> list[dict[str, Any]] | No
         "start": packer.numbers(now.units(now.starts, starts)),
         "end": packer.numbers(now.units(ends, now.ends)),
         "lengths": packer.numbers(now.units(starts, ends)),
-        "text": packer.text([now.data[ranges(starts, ends - starts)].tobytes()]),
+        "text": packer.text([now.data[ranges(starts, ends - starts, 1)].tobytes()]),
     }
     return [*_plain(packer, sides[:1]), {"changed": form}]
 
@@ -169,7 +170,7 @@ def _alike(first: _Bytes, one: Ints, second: _Bytes, two: Ints, most: Ints, *, s
     rows, total = np.arange(len(most)), int(ends[-1]) if len(most) else 0
     for piece in np.split(rows, np.searchsorted(ends, np.arange(PIECE, total, PIECE))):
         counts = most[piece]
-        along = ranges(np.zeros(len(piece), np.int64), counts)
+        along = ranges(np.zeros(len(piece), np.int64), counts, 1)
         owner = np.repeat(piece, counts)
         same = first.data[one[owner] + step * along] == second.data[two[owner] + step * along]
         other = np.flatnonzero(~same)
