@@ -348,15 +348,6 @@ class LayerShape:
             self._refuse_other(codes)
         return wkb
 
-    @property
-    def _announced(self) -> bool:
-        geometry = self.geometry.field.geometry
-        return geometry is not None and geometry.shape is not None
-
-    @property
-    def _one_type(self) -> bool:
-        return self._announced and str(self.shape).partition(" ")[0] != "GEOMETRY"
-
     def _note_json(self, codes: set[int]) -> None:
         name = self.geometry.field.name
         if any(code >= 2000 for code in codes):
@@ -382,13 +373,11 @@ class LayerShape:
     def _refuse_other(self, codes: set[int]) -> None:
         dimensions = {code // 1000 for code in self.codes | codes}
         if self.format is ExportFormat.FLATGEOBUF:
-            declared = _dimensions(self.shape)
-            # A type that the first rows have is not announced: later ones may have others.
-            mixed = self.shape is not None and len(self.codes) == 1 and codes - self.codes
-            if dimensions - {declared} or (mixed and not self._announced):
+            announced = self.geometry.field.geometry
+            one_type = self.shape and not (announced and announced.announces_any)
+            mixed = one_type and {type_name(code).upper() for code in codes} - {self.shape}
+            if mixed or dimensions - {_dimensions(self.shape)}:
                 raise self._refused("holds Z and M where all rows have them and are of one type")
-            if self._one_type and _names(codes) - {self.shape}:
-                raise self._refused(f"holds nothing but {self.shape} where that is announced")
             return
         if len(dimensions) > 1:
             raise self._refused("has Z and M in all rows or in none")
@@ -415,10 +404,6 @@ def _has_infinite(wkb: pa.Array) -> bool:
     wrong[high] |= ~np.isfinite(numbers[places[high] + 16])
     empty = np.repeat(layout.kind[there] == 1, count) & np.isnan(x) & np.isnan(y)
     return bool((wrong & ~empty).any())
-
-
-def _names(codes: set[int]) -> set[str]:
-    return {type_name(code).upper() for code in codes}
 
 
 def _dimensions(shape: str | None) -> int:

@@ -125,6 +125,11 @@ class Geometry:
     shape: str | None = None
     """The geometry type that the column announces, such as `POINT Z`; None for any."""
 
+    @property
+    def announces_any(self) -> bool:
+        """Whether the column announces that its rows may have any geometry type."""
+        return self.shape is not None and self.shape.partition(" ")[0] == "GEOMETRY"
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

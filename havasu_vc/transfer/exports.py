@@ -21,7 +21,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import as_stored, has_source_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
-from havasu_vc.model.types import Field, Geometry
+from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -212,8 +212,7 @@ def _write_outgrown(write: Callable[[DatasetHeader], Written], header: DatasetHe
         except UnsupportedTypeError as error:
             # Later rows may be none of the type that a column first came as.
             field = header.schema.by_name.get(error.column)
-            geometry = None if field is None else field.geometry
-            if field is not None and geometry is not None and _names_a_shape(geometry):
+            if field is not None and field.geometry and not field.geometry.announces_any:
                 # Nor of the one geometry type that it announces, or that its first rows have.
                 header = replace(header, schema=_of_any_shape(header.schema, field))
                 continue
@@ -223,10 +222,6 @@ def _write_outgrown(write: Callable[[DatasetHeader], Written], header: DatasetHe
             header = replace(header, schema=_outgrown(header.schema, field))
         else:
             return Written(written.rows, (*written.notes, *said))
-
-
-def _names_a_shape(geometry: Geometry) -> bool:
-    return (geometry.shape or "").partition(" ")[0] != "GEOMETRY"
 
 
 def _outgrown(schema: Schema, column: Field) -> Schema:
