@@ -74,6 +74,14 @@ class FileState:
     locked: bool = False
     """Whether another program, such as an editor, holds its lock."""
 
+    @property
+    def untracked_notes(self) -> tuple[str, ...]:
+        """A line for a person about each of these tables."""
+        return tuple(
+            f"the table {name} is no dataset yet; `havasu-vc add-dataset {name}` makes it one"
+            for name in self.untracked
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChanges:

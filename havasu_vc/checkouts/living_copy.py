@@ -157,8 +157,8 @@ class LivingCopy:
                         tables[each.path] = TableChanges(count_meta(each.meta), counts, commit)
                         notes += _dropped_note(each)
                 untracked = self._untracked(file, base)
-                notes += self._about(file, base, untracked)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
+                notes += (*self._about(file, base), *state.untracked_notes)
             state = replace(state, locked=self._home.is_locked())
         except HavasuError as error:
             problems.append("; ".join((error.message, *error.hints)))
@@ -171,15 +171,13 @@ class LivingCopy:
             file=state,
         )
 
-    def _about(self, file: LivingStore, base: Base, untracked: Sequence[str]) -> Iterator[str]:
+    def _about(self, file: LivingStore, base: Base) -> Iterator[str]:
         """Yield what a person should know of the file as a whole."""
         if base.revision.commit is None and file.tree != goal_of(self._repo).tree:
             yield (
                 f"the working copy has the rows of {base.revision.name}, not those of HEAD; "
                 "`havasu-vc checkout` brings it there"
             )
-        for name in untracked:
-            yield f"the table {name} is no dataset yet; `havasu-vc add-dataset {name}` makes it one"
 
     def untracked(self) -> tuple[str, ...]:
         """Return the tables that are no dataset."""

@@ -46,8 +46,9 @@ def command(invocation: Invocation, output_format: str, list_untracked_tables: b
     problems = (*status.problems, *(() if workspace is None else workspace.problems))
     notes = () if workspace is None else workspace.notes
     if is_called_kart():
-        new = tuple(f"the table {name} is no dataset yet" for name in printed.untracked or ())
-        notes = tuple(each for each in notes if not each.startswith(new))
+        file = None if workspace is None else workspace.file
+        new = () if file is None else file.untracked_notes
+        notes = tuple(each for each in notes if each not in new)
         printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
     if (other := status.elsewhere) is not None:
         notes = (*notes, f"{other} has commits: `havasu-vc switch {other}`")
