@@ -19,6 +19,7 @@ from tests.support.browser import Browser, find_chromium
 from tests.support.git import isolate_git, run_git
 from tests.support.golden import Golden
 from tests.support.scratch import scratch_in_memory
+from tests.support.servers import azurite, google, has_azurite, has_google
 from tests.support.spark import add_catalog, has_iceberg, has_java, open_session
 
 if TYPE_CHECKING:
@@ -172,3 +173,22 @@ def iceberg(spark: "SparkSession") -> Callable[[Path], str]:
     if not has_iceberg(spark):
         lacking("this needs the Iceberg runtime for Spark, which could not be fetched")
     return functools.partial(add_catalog, spark)
+
+
+@pytest.fixture(scope="session")
+def google_host() -> Iterator[str]:
+    """A server of Google's API, for all tests of this process."""
+    if not has_google():
+        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
+    with google() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def azure_host() -> Iterator[str]:
+    """A server of Azure's API, for all tests of this process."""
+    if not has_azurite():
+        # It is no Python, and not had from where the system has its programs.
+        pytest.skip("this needs a server of Azure's API: scripts/azurite.sh .engines/azure")
+    with azurite() as url:
+        yield url

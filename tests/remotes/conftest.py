@@ -25,10 +25,6 @@ from tests.support.servers import (
     AZURE_ACCOUNT,
     AZURE_ENVIRONMENT,
     S3_ENVIRONMENT,
-    azurite,
-    google,
-    has_azurite,
-    has_google,
     has_moto,
     moto,
 )
@@ -109,27 +105,10 @@ def url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{name}/tables"
 
 
-@pytest.fixture(scope="session")
-def google_host() -> Iterator[str]:
-    if not has_google():
-        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
-    with google() as url:
-        yield url
-
-
 @pytest.fixture
 def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_host)
     return f"gs://maps/{secrets.token_hex(6)}"
-
-
-@pytest.fixture(scope="session")
-def azure_host() -> Iterator[str]:
-    if not has_azurite():
-        # It is no Python, and not had from where the system has its programs.
-        pytest.skip("this needs a server of Azure's API: scripts/azurite.sh .engines/azure")
-    with azurite() as url:
-        yield url
 
 
 @pytest.fixture

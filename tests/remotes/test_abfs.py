@@ -1,7 +1,6 @@
 """Data in a container of a server that speaks Azure's API, on loopback."""
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,17 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_system
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
 from tests.repo.points import make, read, write
-from tests.support.servers import AZURE_ACCOUNT, AZURE_ENVIRONMENT, azurite, has_azurite
+from tests.support.servers import AZURE_ACCOUNT, AZURE_ENVIRONMENT
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 HOST = f"{AZURE_ACCOUNT}.dfs.core.windows.net"
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_azurite():
-        # It is no Python, and not had from where the system has its programs.
-        pytest.skip("this needs a server of Azure's API: npm install --global azurite")
-    with azurite() as url:
-        yield url
-
-
 @pytest.fixture
-def url(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(azure_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in AZURE_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", endpoint)
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", azure_host)
     container = f"maps{secrets.token_hex(6)}"
     system, _ = object_system(f"abfs://{container}@{HOST}")
     system.create_dir(container)

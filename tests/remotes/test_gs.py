@@ -1,6 +1,5 @@
 """Data in a bucket of a server that speaks Google's API, on loopback."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,15 @@ from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_system
-from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
 from tests.repo.points import make, read, write
-from tests.support.servers import google, has_google
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_google():
-        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
-    with google() as url:
-        yield url
-
-
 @pytest.fixture(autouse=True)
-def emulated(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
+def emulated(google_host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_host)
 
 
 def test_data_goes_to_a_bucket_and_comes_back(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,6 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.store.object_systems import object_size, object_system
-from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import make
 from tests.serving.server import catalog, prefix, send, serving
@@ -21,23 +20,11 @@ from tests.serving.test_reading import expected, in_order
 from tests.support.servers import (
     AZURE_ACCOUNT,
     AZURE_ENVIRONMENT,
-    azurite,
-    google,
-    has_azurite,
-    has_google,
 )
 
 pytestmark = pytest.mark.thorough
 HOST = f"{AZURE_ACCOUNT}.dfs.core.windows.net"
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
-
-
-@pytest.fixture(scope="module")
-def google_host() -> Iterator[str]:
-    if not has_google():
-        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
-    with google() as url:
-        yield url
 
 
 def far(tmp_path: Path, place: str) -> Repo:
@@ -69,14 +56,6 @@ def test_google(google_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             told = send(url, prefix(url, ref) + POINTS, **ASKED).body["config"]
             assert told["gcs.oauth2.token"] == token
         assert_reads_and_writes(repo, url)
-
-
-@pytest.fixture(scope="module")
-def azure_host() -> Iterator[str]:
-    if not has_azurite():
-        pytest.skip("this needs a server of Azure's API: scripts/azurite.sh .engines/azure")
-    with azurite() as url:
-        yield url
 
 
 @pytest.fixture
