@@ -32,7 +32,7 @@ from havasu_vc.repo.waiting import MERGED_REF, merge_waits, require_no_merge_of_
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
-from havasu_vc.store.refs import move_head, move_ref, read_head, read_ref
+from havasu_vc.store.refs import move_head, move_ref, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import Change
 
@@ -102,7 +102,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     if bases == (theirs.commit,):
         return MergeResult("up-to-date", ours.commit)
     if bases == (ours.commit,) and request.fast_forward != "never" and not request.squash:
-        return _fast_forward(repo, theirs.commit, request, branch)
+        return _fast_forward(repo, ours.commit, theirs.commit, request, branch)
     if request.fast_forward == "only":
         raise StateError(
             f"{branch or 'HEAD'} cannot be fast-forwarded to {request.revision}: "
@@ -149,17 +149,18 @@ def require_calm(repo: OpenRepo) -> None:
 
 
 def _fast_forward(
-    repo: OpenRepo, commit: str, request: MergeRequest, branch: str | None
+    repo: OpenRepo, ours: str, commit: str, request: MergeRequest, branch: str | None
 ) -> MergeResult:
+    """Move from what was merged with: a branch that has moved on since has commits to keep."""
     if request.dry_run:
         return MergeResult("fast-forward", None)
     told = f"merge {request.revision}: Fast-forward"
     if branch is not None:
         ref = f"refs/heads/{branch}"
-        move_ref(repo.git, ref, old=read_ref(repo.git, ref), new=commit, message=told)
+        move_ref(repo.git, ref, old=ours, new=commit, message=told)
         return MergeResult("fast-forward", commit)
     if repo.git.is_bare or repo.git.is_kart:
-        move_head(repo.git, read_head(repo.git), commit, told)
+        move_head(repo.git, replace(read_head(repo.git), commit=ours), commit, told)
     else:
         # git brings the user's own files along, or refuses when that would lose edits.
         with moving_all(repo.git, commit):
