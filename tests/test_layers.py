@@ -48,6 +48,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
 
+# Where a module names a later part in a text, to be loaded by that name: the one registry of
+# diff formats, two of which a review prints.
+NAMED = frozenset({("writers/registry.py", "review")})
+
 # Packages of use cases: others import what their public module names, and nothing inside.
 USE_CASES = frozenset(
     {
@@ -266,6 +270,21 @@ def module_named(name: str, modules: Mapping[str, str]) -> str | None:
     return None
 
 
+def named_later(modules: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the modules whose texts name a part that they may not import, and that part."""
+    found = set()
+    for module, source in modules.items():
+        part = part_of(module)
+        for node in ast.walk(parsed(source)):
+            text = node.value if isinstance(node, ast.Constant) else None
+            name = re.match(r"havasu_vc\.(\w+)[\w.]*(?::\w+)?\Z", text if type(text) is str else "")
+            other = None if name is None else name[1]
+            if other in HEIGHT and part in HEIGHT and other != part:
+                if HEIGHT[other] >= HEIGHT[part]:
+                    found.add((module, other))
+    return found
+
+
 def dodged_cycles(modules: Mapping[str, str]) -> list[str]:
     """Return the late imports that would close a cycle if they stood at the top."""
     at_top: dict[str, set[str]] = {module: set() for module in modules}
@@ -368,6 +387,14 @@ def test_nobody_compares_names_of_kinds() -> None:
     assert {module: lines for module, lines in found.items() if lines} == {}
     assert compares_kinds('if view.kind == "kart":\n    pass') == [1]
     assert compares_kinds("same = old.kind == new.kind") == []
+
+
+def test_no_text_names_a_later_part_unsaid() -> None:
+    assert named_later(MODULES) == NAMED
+    assert named_later({"geo/wkb.py": 'NAMES = ("havasu_vc.store.trees", "find")'}) == {
+        ("geo/wkb.py", "store")
+    }
+    assert named_later({"store/trees.py": 'RUN = "havasu_vc.geo.wkb:parse"'}) == set()
 
 
 def test_no_late_import_dodges_a_cycle() -> None:
