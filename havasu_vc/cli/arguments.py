@@ -9,12 +9,10 @@ import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
 __all__ = [
-    "join_message",
     "parse_assignment",
     "parse_dataset_at",
     "parse_format",
@@ -133,29 +130,6 @@ def parse_source(text: str) -> str:
     if colon and driver.upper() in _DRIVERS and not os.path.exists(text):
         return os.path.expanduser(place)
     return text
-
-
-def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | None:
-    """Return the message that `-m` and `-F` give; None when neither is there."""
-    if paragraphs and text is not None:
-        raise InvalidArgumentError("-m and -F cannot be given together")
-    message = "\n\n".join(map(_said, paragraphs)) if paragraphs else text
-    if message is None:
-        return None
-    message = message.replace("\r\n", "\n").strip()
-    if not message:
-        raise InvalidArgumentError("the message is empty; nothing is committed")
-    return message
-
-
-def _said(paragraph: str) -> str:
-    """Return a paragraph, which stands in a file where Kart's `@FILE` names one."""
-    if not (is_called_kart() and paragraph.startswith("@")):
-        return paragraph
-    try:
-        return Path(paragraph[1:]).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error
 
 
 def split_revisions(

@@ -7,17 +7,19 @@ Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import click
 from click.core import ParameterSource
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import PROGRESS, Invocation
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.store.object_urls import in_bucket
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "RevisionCommand",
     "engine_option",
     "gathered",
+    "join_message",
     "json_option",
     "message_options",
     "output_option",
@@ -69,6 +72,7 @@ PLACE = _Place()
 _AFTER = "havasu_vc.after-dashes"
 _FORMS = tuple([form] for form in PROGRESS)
 _STYLE = "havasu_vc.json-style"
+_FROM_FILE = "havasu_vc.message-file"
 
 JSON_STYLES = ("pretty", "compact", "extracompact")
 
@@ -287,19 +291,54 @@ def json_option(function: _F) -> _F:
 
 
 def message_options(function: _F) -> _F:
-    """Add `-m` and `-F`, the message of the commit."""
+    """Add `-m` and `-F`, the message of the commit, which is one value of both."""
+
+    def keep(context: click.Context, parameter: click.Parameter, file: TextIO | None) -> None:
+        context.meta[_FROM_FILE] = None if file is None else file.read()
+
+    def join(
+        context: click.Context, parameter: click.Parameter, value: Sequence[str]
+    ) -> str | None:
+        return join_message(value, context.meta[_FROM_FILE])
+
     function = click.option(
         "-F",
         "--message-file",
         metavar="FILE",
         type=click.File(encoding="utf-8"),
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
         help="Take the message from FILE; - is stdin.",
     )(function)
     return click.option(
         "-m",
         "--message",
-        "messages",
         metavar="TEXT",
         multiple=True,
+        callback=join,
         help="The message; given several times, its paragraphs.",
     )(function)
+
+
+def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | None:
+    """Return the message that `-m` and `-F` give; None when neither is there."""
+    if paragraphs and text is not None:
+        raise InvalidArgumentError("-m and -F cannot be given together")
+    message = "\n\n".join(map(_said, paragraphs)) if paragraphs else text
+    if message is None:
+        return None
+    message = message.replace("\r\n", "\n").strip()
+    if not message:
+        raise InvalidArgumentError("the message is empty; nothing is committed")
+    return message
+
+
+def _said(paragraph: str) -> str:
+    """Return a paragraph, which stands in a file where Kart's `@FILE` names one."""
+    if not (is_called_kart() and paragraph.startswith("@")):
+        return paragraph
+    try:
+        return Path(paragraph[1:]).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.counts import change_lines, counted
@@ -65,10 +64,8 @@ class PickOptions:
 
     mainline: int | None
     """The parent that a merge is compared with."""
-    messages: tuple[str, ...]
-    """Paragraphs of the message."""
-    message_file: TextIO | None
-    """The file that holds the message."""
+    message: str | None
+    """The message of the commit."""
     dry_run: bool
     """Whether to only tell what would happen."""
     policies: tuple[str, ...]
@@ -92,9 +89,8 @@ def pick(
     """Revert or cherry-pick commits, or conclude, skip or drop what waits."""
     if sum((bool(revisions), options.go_on, options.skip, options.abort)) != 1:
         raise click.UsageError("give a commit, --continue, --skip or --abort")
-    file = options.message_file
     options = _with_mainline(options)
-    message = join_message(options.messages, file.read() if file else None)
+    message = options.message
     repo = invocation.open_repo()
     if not revisions:
         go_on(invocation, repo, what, options, message=message)
@@ -134,9 +130,9 @@ def pick(
 
 def _with_mainline(options: PickOptions) -> PickOptions:
     """Read `-m 1` as git does: nobody means a message by it."""
-    match options.messages:
-        case (text,) if text.isascii() and text.isdigit() and options.mainline is None:
-            return replace(options, messages=(), mainline=int(text))
+    text = options.message
+    if text is not None and text.isascii() and text.isdigit() and options.mainline is None:
+        return replace(options, message=None, mainline=int(text))
     return options
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from havasu_vc.cli.arguments import (
-    join_message,
     parse_assignment,
     parse_dataset_at,
     parse_format,
@@ -11,6 +10,7 @@ from havasu_vc.cli.arguments import (
     parse_size,
     split_revisions,
 )
+from havasu_vc.cli.options import join_message
 from havasu_vc.errors import InvalidArgumentError
 
 

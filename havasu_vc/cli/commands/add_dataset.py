@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.import_ import import_object, tell_import
 from havasu_vc.cli.invocation import Invocation
@@ -27,8 +24,7 @@ def command(
     invocation: Invocation,
     tables: tuple[str, ...],
     every: bool,
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
+    message: str | None,
 ) -> None:
     """Commit tables that an editor made in the working copy as datasets of their names.
 
@@ -37,7 +33,6 @@ def command(
     """
     if every == bool(tables):
         raise click.UsageError("name tables, or give --all-layers")
-    message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     result = repo.add_datasets(tables, message=message)
     if is_called_kart():

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_size
+from havasu_vc.cli.arguments import parse_size
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, json_option
+from havasu_vc.cli.options import Command, engine_option, join_message, json_option
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import NoWorkingCopyError
 

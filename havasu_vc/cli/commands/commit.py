@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
@@ -87,8 +86,7 @@ def command(
     where: str | None,
     box: str | None,
     refs: bool,
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
+    message: str | None,
     dry_run: bool,
     no_verify: bool,
     allow_broken: bool,
@@ -123,7 +121,6 @@ def command(
         raise click.UsageError("--amend is of HEAD's commit alone, so --refs does not go with it")
     if no_edit and not amend:
         raise click.UsageError("--no-edit goes with --amend")
-    message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     if not no_verify:
         repo.keep_policy()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.arguments import parse_assignment
 from havasu_vc.cli.commands.meta import read_value
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 @click.command("commit-files", cls=Command)
 @click.argument("assignments", metavar="PATH=TEXT...", nargs=-1, required=True)
-@click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
+@message_options
 @click.option("--ref", metavar="REF", default="HEAD", help="The branch that gets the commit.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--remove-empty-files", is_flag=True, help="Remove files that are given no content.")
@@ -28,7 +28,7 @@ __all__ = ["command"]
 def command(
     invocation: Invocation,
     assignments: tuple[str, ...],
-    messages: tuple[str, ...],
+    message: str | None,
     ref: str,
     amend: bool,
     remove_empty_files: bool,
@@ -38,7 +38,6 @@ def command(
 
     PATH=@FILE takes the content from a file.
     """
-    message = join_message(messages)
     if message is None and not amend:
         raise click.UsageError("the commit has no message: -m gives one")
     if amend and ref != "HEAD":

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, json_option
+from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
 
@@ -35,7 +34,7 @@ __all__ = ["command"]
     is_flag=True,
     help="With --history, those of all branches and tags; each gets a namesake KIND/NAME.",
 )
-@click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
+@message_options
 @engine_option
 @json_option
 @click.pass_obj
@@ -46,7 +45,7 @@ def command(
     history: bool,
     refs: bool,
     geometries: tuple[str, ...],
-    messages: tuple[str, ...],
+    message: str | None,
 ) -> None:
     """Commit DATASET with the same rows, stored as another kind of dataset.
 
@@ -66,7 +65,6 @@ def command(
     if refs and not (history and kind is not None):
         raise click.UsageError("--refs goes with --to and --history")
     repo = invocation.open_repo()
-    message = join_message(messages)
     if kind is not None:
         result = repo.convert(dataset, kind, message=message, history=history, refs=refs)
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_names, parse_source, parse_tile
+from havasu_vc.cli.arguments import parse_names, parse_source, parse_tile
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
@@ -267,8 +267,7 @@ def command(
     refs: bool,
     link: bool,
     similarity_detection_limit: int,
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
+    message: str | None,
     options: _Reading,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
@@ -319,7 +318,6 @@ def command(
         raise click.UsageError("--replace-ids goes neither with --history nor with --link")
     if table_info is not None and (history or link):
         raise click.UsageError("--table-info goes neither with --history nor with --link")
-    message = join_message(messages, message_file.read() if message_file else None)
     leave_frames_out()
     repo = invocation.open_repo()
     begin = time.monotonic()

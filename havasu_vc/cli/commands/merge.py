@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.arguments import parse_assignment
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_branches
@@ -70,8 +70,7 @@ def command(
     ff_only: bool,
     squash: bool,
     dry_run: bool,
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
+    message: str | None,
     policies: tuple[str, ...],
     fail_on_conflict: bool,
     into: str | None,
@@ -86,7 +85,6 @@ def command(
     """
     if sum((bool(revision), go_on, abort)) != 1:
         raise click.UsageError("give a revision to merge, --continue or --abort")
-    message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     if abort:
         repo.abort_merge()

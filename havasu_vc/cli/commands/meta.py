@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_assignment, parse_names
+from havasu_vc.cli.arguments import parse_assignment, parse_names
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
@@ -105,8 +105,7 @@ def set_items(
     assignments: tuple[str, ...],
     unset: tuple[str, ...],
     amend: bool,
-    messages: tuple[str, ...],
-    message_file: Any,
+    message: str | None,
 ) -> None:
     """Change meta items of DATASET and commit.
 
@@ -114,7 +113,6 @@ def set_items(
     get` shows it: columns are told apart by their ids, so one can be renamed, added,
     dropped, moved or widened. primary-key=COLUMN,... makes those columns the key.
     """
-    message = join_message(messages, message_file.read() if message_file else None)
     items: dict[str, Any] = dict.fromkeys(unset)
     for assignment in assignments:
         name, value = parse_assignment(assignment)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, message_options
@@ -25,15 +22,13 @@ def command(
     invocation: Invocation,
     dataset: str,
     path: str,
-    messages: tuple[str, ...],
-    message_file: Any,
+    message: str | None,
 ) -> None:
     """Commit that DATASET is at PATH.
 
     No row is written. The dataset stays the same one: its log, blame and merges with
     branches that know it by its old path go on. Files beside it in its folder go along.
     """
-    message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     result = repo.move_dataset(dataset, path, message=message)
     tell_commit(invocation, repo, result)

@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("with --root, give only the branch to rebase")
     repo = invocation.open_repo()
     if go_on_ or skip or abort:
-        told = PickOptions(None, (), None, False, (), go_on_, skip, abort)
+        told = PickOptions(None, None, False, (), go_on_, skip, abort)
         go_on(invocation, repo, "rebase", told)
         return
     if root:

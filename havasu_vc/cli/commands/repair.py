@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import print_commit, tell_commit
 from havasu_vc.errors import NoChangesError
 from havasu_vc.repo.results import CommitResult
@@ -28,7 +27,7 @@ __all__ = ["command"]
     multiple=True,
     help="Decide conflicts between the last sound versions, as `merge -X` does.",
 )
-@click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
+@message_options
 @json_option
 @click.pass_obj
 def command(
@@ -36,7 +35,7 @@ def command(
     datasets: tuple[str, ...],
     source: str | None,
     policies: tuple[str, ...],
-    messages: tuple[str, ...],
+    message: str | None,
 ) -> None:
     """Mend broken datasets, those named or all, in a commit on top of HEAD.
 
@@ -48,7 +47,7 @@ def command(
     repo = invocation.open_repo()
     try:
         result = repo.repair(
-            datasets, source=source, policy=parse_policy(policies), message=join_message(messages)
+            datasets, source=source, policy=parse_policy(policies), message=message
         )
     except NoChangesError as nothing:
         # To find all sound is no failure.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
@@ -48,8 +47,7 @@ def command(
     filters: tuple[str, ...],
     source: str | None,
     columns: tuple[str, ...],
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
+    message: str | None,
     dry_run: bool,
 ) -> None:
     """Drop edits of the workspace, or commit things as they are at another revision.
@@ -63,7 +61,6 @@ def command(
     this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
-    message = join_message(messages, message_file.read() if message_file else None)
     if source is None:
         if message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, message_options
@@ -26,14 +23,11 @@ __all__ = ["command"]
 @message_options
 @json_option
 @click.pass_obj
-def command(
-    invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...], message_file: Any
-) -> None:
+def command(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -> None:
     """Commit that datasets are no more.
 
     Their rows stay in the history: `havasu-vc restore -s HEAD^ DATASET` brings one back.
     Files beside a dataset in its folder stay.
     """
-    message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     tell_commit(invocation, repo, repo.remove_datasets(datasets, message=message))

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, gathered, json_option
+from havasu_vc.cli.options import Command, engine_option, gathered, join_message, json_option
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import Stash

@@ -8,11 +8,10 @@ import sys
 
 import click
 
-from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_tags
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option
+from havasu_vc.cli.options import Command, format_option, join_message
 from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.writers.commits import ABBREVIATED
 
