@@ -139,14 +139,15 @@ def check_sound(repo: str, known: str = "") -> dict[str, Any]:
 
 
 def plan(repo: str, other: str) -> dict[str, Any]:
-    """Tell which files a read takes, once another repository was asked the same."""
+    """Tell what deciding which files a read takes costs beyond opening the repository."""
     import havasu_vc.datasets.havasu.settling  # noqa: F401  (loaded by whatever reads rows)
     from havasu_vc import Repo
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
     def asked(path: str) -> tuple[float, int]:
+        repo = Repo.open(path)
         begin = time.process_time()
-        view = Repo.open(path).dataset(DATASET)
+        view = repo.dataset(DATASET)
         assert isinstance(view, HavasuDataset)
         files = len(view.entries)
         return time.process_time() - begin, files

@@ -66,7 +66,7 @@ Scalar = bool | int | float | str
 """A typed JSON value of a bound."""
 
 _SCALAR = (bool, int, float, str, type(None))
-_STATISTICS = ("values", "nulls", "bytes", "nans", "lower", "upper")
+_INT, _FLOAT = {int}, {float}
 _THREE_NUMBERS = (int, int, int)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -249,9 +249,9 @@ def entry_from_json(found: Any, file: str, where: str) -> Entry:
 
 
 def _statistics(value: dict[str, Any], where: str) -> ColumnStatistics:
-    expect(value, dict, "statistics", where)
-    facts: list[Any] = [value.get(name) for name in _STATISTICS]
-    values, nulls, size, nans, lower, upper = facts
+    get = expect(value, dict, "statistics", where).get
+    values, nulls, size = get("values"), get("nulls"), get("bytes")
+    nans, lower, upper = get("nans"), get("lower"), get("upper")
     kinds = type(values), type(nulls), type(size)
     # Nearly all are so, and a table of many files has very many.
     if (
@@ -278,6 +278,8 @@ def _partition(value: Any, where: str) -> dict[str, Scalar | None]:
 
 def _bounds(value: Any, where: str) -> Bounds:
     corners = expect(value, list, "geometry-bounds", where)
+    if len(corners) == 4 and {*map(type, corners)} == _FLOAT:
+        return Bounds(*corners)
     return Bounds(*(float(expect(item, (int, float), "a bound", where)) for item in corners))
 
 
@@ -290,6 +292,8 @@ def _area(value: Any, where: str) -> GeographicBounds:
 
 def _splits(value: Any, where: str) -> tuple[int, ...]:
     expect(value, list, "split-offsets", where)
+    if {*map(type, value)} <= _INT:
+        return tuple(value)
     return tuple(expect(item, int, "a split offset", where) for item in value)
 
 

@@ -64,6 +64,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str, where: str) -> Any:
     """Return a value of a document if it has the type it must have."""
+    if type(value) is kind:
+        return value
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise CorruptDatasetError(where, f"{what} is not what it must be")
