@@ -17,6 +17,7 @@ from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
 
 if TYPE_CHECKING:
+    from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "parse_dataset_at",
     "parse_format",
     "parse_names",
+    "parse_policy",
     "parse_size",
     "parse_source",
     "parse_tile",
@@ -118,6 +120,35 @@ def parse_size(text: str) -> int:
     if unit not in _UNITS or not (number.isascii() and number.isdigit()):
         raise InvalidArgumentError(f"{text!r} is no size", hints=("write a number and K, M or G",))
     return int(number) * _UNITS[unit]
+
+
+def parse_policy(texts: Sequence[str]) -> MergePolicy:
+    """Return how conflicts are decided without asking.
+
+    >>> parse_policy(["height=theirs", "fill-nulls"]).columns
+    {'height': <Side.THEIRS: 'theirs'>}
+    """
+    from havasu_vc.history.conflicts import MergePolicy, Side
+
+    side, fill_nulls = None, False
+    columns = {}
+    for text in texts:
+        if text == "fill-nulls":
+            fill_nulls = True
+            continue
+        name, choice = ("", text) if "=" not in text else parse_assignment(text)
+        if choice not in ("ours", "theirs"):
+            raise InvalidArgumentError(
+                f"-X {text} decides nothing",
+                hints=("write ours, theirs, fill-nulls, COLUMN=ours or COLUMN=theirs",),
+            )
+        if name:
+            columns[name] = Side(choice)
+        elif side not in (None, Side(choice)):
+            raise InvalidArgumentError("-X ours and -X theirs contradict each other")
+        else:
+            side = Side(choice)
+    return MergePolicy(side, columns, fill_nulls)
 
 
 def parse_source(text: str) -> str:

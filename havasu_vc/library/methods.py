@@ -6,7 +6,8 @@
 
 A method takes what the function takes after the open repository, or what the request has as
 fields, with their types, names and defaults: type checkers see them, and so do `help` and
-`inspect.signature`. The function is looked up when the method is called, and what it needs is
+`inspect.signature`. Whoever holds a request already hands it over whole, as the command line does:
+`repo.log.by(request)`. The function is looked up when the method is called, and what it needs is
 loaded then.
 """
 
@@ -16,11 +17,11 @@ import ast
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, TypeVar, overload
 
 from havasu_vc.repo.opened import OpenRepo
 
-__all__ = ["Method", "asks", "sentences", "uses"]
+__all__ = ["Bound", "Method", "asks", "sentences", "uses"]
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -35,18 +36,39 @@ class _Opened(Protocol):
     def opened(self) -> OpenRepo: ...
 
 
-class Method(Generic[P, R]):
+class Bound(Generic[P, Q, R]):
+    """A use case of one repository."""
+
+    def __init__(self, method: Method[P, Q, R], opened: OpenRepo) -> None:
+        self._method = method
+        self._opened = opened
+
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
+        """Do it by what the function takes, or by the fields of its request."""
+        made = self._method.request
+        if made is not None:
+            return self.by(made()(*arguments, **keywords))
+        with self._method.within(self._opened):
+            return self._method.function()(self._opened, *arguments, **keywords)
+
+    def by(self, request: Q) -> R:
+        """Do it by a request that is made already."""
+        with self._method.within(self._opened):
+            return self._method.function()(self._opened, request)
+
+
+class Method(Generic[P, Q, R]):
     """A use case that is called as a method."""
 
     def __init__(
         self,
         function: Callable[[], Callable[..., R]],
-        request: Callable[[], Callable[P, object]] | None,
+        request: Callable[[], Callable[P, Q]] | None,
         within: Within | None,
     ) -> None:
-        self._function = function
-        self._request = request
-        self._within = within or (lambda _: nullcontext())
+        self.function = function
+        self.request = request
+        self.within = within or (lambda _: nullcontext())
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -55,29 +77,18 @@ class Method(Generic[P, R]):
     @overload
     def __get__(self, repo: None, owner: type) -> Callable[Concatenate[Any, P], R]: ...
     @overload
-    def __get__(self, repo: _Opened, owner: type) -> Callable[P, R]: ...
+    def __get__(self, repo: _Opened, owner: type) -> Bound[P, Q, R]: ...
     def __get__(self, repo: _Opened | None, owner: type) -> Any:
-        if repo is None:
-            return self._documented()
-        opened = repo.opened
-
-        def call(*arguments: Any, **keywords: Any) -> R:
-            function = self._function()
-            if self._request is not None:
-                arguments, keywords = (self._request()(*arguments, **keywords),), {}
-            with self._within(opened):
-                return function(opened, *arguments, **keywords)
-
-        return call
+        return self._documented() if repo is None else Bound(self, repo.opened)
 
     def _documented(self) -> Callable[..., R]:
         """Return the method as a function of the class, as people and programs look at it."""
-        function = self._function()
+        function = self.function()
         taken = inspect.signature(function)
         parameters = list(taken.parameters.values())[1:]
         text = inspect.getdoc(function) or ""
-        if self._request is not None:
-            request = self._request()
+        if self.request is not None:
+            request = self.request()
             parameters = list(inspect.signature(request).parameters.values())
             said = "\n".join(f"{name}: {each}" for name, each in sentences(request).items())
             text = f"{text}\n\n{said}"
@@ -115,7 +126,7 @@ def sentences(request: Callable[..., object]) -> dict[str, str]:
 
 def uses(
     function: Callable[[], Callable[Concatenate[OpenRepo, P], R]], *, within: Within | None = None
-) -> Method[P, R]:
+) -> Method[P, Never, R]:
     """Return a function of an open repository as a method, which runs `within` a context."""
     return Method(function, None, within)
 
@@ -125,6 +136,6 @@ def asks(
     function: Callable[[], Callable[[OpenRepo, Q], R]],
     *,
     within: Within | None = None,
-) -> Method[P, R]:
+) -> Method[P, Q, R]:
     """Return a function that takes a request as a method that takes the request's fields."""
     return Method(function, request, within)

@@ -33,17 +33,17 @@ class SeekRequest:
     """The rows that are sought."""
 
     text: str
-    """The text that they hold."""
+    """VALUE, the text that they hold."""
     revision: str = "HEAD"
     """The revision at which they do."""
     filters: Sequence[str] = ()
     """The datasets that are looked in; all without."""
-    columns: Sequence[str] = ()
-    """The columns that are looked in; all without."""
     ignore_case: bool = False
-    """Whether small and capital letters are the same."""
+    """Take small and capital letters as one."""
     regex: bool = False
-    """Whether the text is a regular expression, for columns of text alone."""
+    """VALUE is a regular expression, for text alone."""
+    columns: Sequence[str] = ()
+    """Look in these alone."""
 
 
 @dataclass(frozen=True, slots=True)

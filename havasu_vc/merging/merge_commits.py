@@ -63,14 +63,15 @@ class MergeRequest:
     fast_forward: str = "auto"
     """`only` refuses to merge, `never` always makes a commit."""
     squash: bool = False
-    """Whether the commit has only our parent."""
+    """Make a commit with one parent."""
     dry_run: bool = False
-    """Whether to only say what would happen."""
+    """Tell what would happen, and stop."""
     policy: MergePolicy | None = None
-    """The policy that decides without asking; None to leave conflicts."""
+    """Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls, by which a null
+    yields to a value. May be repeated."""
     into: str | None = None
-    """The branch to merge into, which nothing has checked out; None for HEAD. Conflicts are told,
-    and nothing waits for them."""
+    """Merge into this branch, which nothing has checked out, and leave HEAD where it is; no
+    conflict is kept."""
 
 
 @dataclass(frozen=True, slots=True)

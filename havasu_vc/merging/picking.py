@@ -163,13 +163,13 @@ class RebaseRequest:
     branch: str | None = None
     """The branch to rebase, which is switched to first; None for HEAD's."""
     onto: str | None = None
-    """The revision that they are made upon, where that is not upstream."""
+    """Make the commits upon REV instead of UPSTREAM."""
     merges: bool = False
-    """Whether merges among them are made again rather than left out."""
+    """Make merges again; else left out."""
     fork_point: bool = False
     """Whether the reflog of upstream tells which commits were its own once."""
     policy: MergePolicy | None = None
-    """The policy that decides without asking; None to leave conflicts."""
+    """Decide conflicts: ours (UPSTREAM's), theirs, COLUMN=ours, COLUMN=theirs, fill-nulls."""
 
 
 def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:

@@ -55,7 +55,7 @@ class OptimizeRequest:
     message: str | None = None
     """The message of the commit."""
     dry_run: bool = False
-    """Whether to only tell what would be committed."""
+    """Tell what would be done, and stop."""
 
 
 def optimize(repo: OpenRepo, request: OptimizeRequest) -> CommitResult:

@@ -54,9 +54,9 @@ class RepairRequest:
     datasets: Sequence[str] = ()
     """Datasets by path; none for all that are broken."""
     source: str | None = None
-    """The commit whose version is taken; None for the last sound ones."""
+    """Take the version of this commit, and no other."""
     policy: MergePolicy = field(default_factory=MergePolicy)
-    """How conflicts between the last sound versions are decided."""
+    """Decide conflicts between the last sound versions, as `merge -X` does."""
     message: str | None = None
     """The message of the commit."""
 

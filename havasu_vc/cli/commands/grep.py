@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from havasu_vc.cli.arguments import parse_names, revisions_and_filters
+from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, format_option
 from havasu_vc.cli.pager import paged_output
+from havasu_vc.cli.requests import NAMES, Spelt, takes
+from havasu_vc.looking import SeekRequest
 from havasu_vc.writers.terminal import printable, visible_json
 
 if TYPE_CHECKING:
@@ -23,28 +26,29 @@ __all__ = ["command"]
 
 
 @click.command("grep", cls=RevisionCommand)
-@click.argument("value")
+@click.argument("text", metavar="VALUE")
 @click.argument(
     "arguments", metavar="[REV] [DATASET...]", nargs=-1, shell_complete=complete_revisions
 )
-@click.option("-i", "--ignore-case", is_flag=True, help="Take small and capital letters as one.")
-@click.option("-E", "regex", is_flag=True, help="VALUE is a regular expression, for text alone.")
+@takes(
+    SeekRequest,
+    ignore_case=Spelt("-i --ignore-case"),
+    regex=Spelt("-E"),
+    columns=NAMES,
+    without=("text", "revision", "filters"),
+)
 @click.option("-F", "fixed", is_flag=True, help="VALUE is taken as it is; this is the default.")
 @click.option("-c", "--count", is_flag=True, help="Print how many rows each dataset has.")
 @click.option("-l", "--name-only", is_flag=True, help="Print the datasets alone.")
-@click.option("--columns", metavar="COLUMN,...", multiple=True, help="Look in these alone.")
 @format_option("text", "json-lines")
 @click.pass_context
 def command(
     context: click.Context,
-    value: str,
+    request: SeekRequest,
     arguments: tuple[str, ...],
-    ignore_case: bool,
-    regex: bool,
     fixed: bool,
     count: bool,
     name_only: bool,
-    columns: tuple[str, ...],
     output_format: str,
 ) -> int:
     """Print the rows that hold VALUE, at HEAD or at REV.
@@ -53,21 +57,15 @@ def command(
     DATASET:feature:KEY:COLUMN=TEXT, with REV: before it where one is given; rows come in the order
     in which they are stored. The exit code is 1 where no row holds it, as of `git grep`.
     """
-    if regex and fixed:
+    if request.regex and fixed:
         raise click.UsageError("-E and -F contradict each other")
     if (count or name_only) and output_format != "text":
         raise click.UsageError("-c and -l print text")
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments)
-    found = repo.seek(
-        value,
-        revision=revisions[0] if revisions else "HEAD",
-        filters=filters,
-        columns=parse_names(columns),
-        ignore_case=ignore_case,
-        regex=regex,
-    )
+    revision = revisions[0] if revisions else request.revision
+    found = repo.seek.by(replace(request, revision=revision, filters=filters))
     before = f"{revisions[0]}:" if revisions else ""
     with paged_output(repo.git, wanted=invocation.pager) as out:
         if count or name_only:

@@ -12,6 +12,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
+from havasu_vc.merging import MergeRequest, RebaseRequest
 
 __all__ = ["command"]
 
@@ -55,13 +56,12 @@ def command(
             hints=(f"what came is fetched: `git rebase -i {name}`, or `havasu-vc rebase {name}`",),
         )
     if rebases is not None and fast_forward is None:
-        merges = rebases == "merges"
-        rebase_and_tell(
-            invocation, repo, name, merges=merges, fork_point=branch is None, fetched=fetched
-        )
+        asked = RebaseRequest(name, merges=rebases == "merges", fork_point=branch is None)
+        rebase_and_tell(invocation, repo, asked, fetched)
         return 0
     wanted = fast_forward or configured_fast_forward(repo, "pull.ff", "merge.ff")
-    return merge_and_tell(invocation, repo, name, fast_forward=wanted, fetched=fetched)
+    request = MergeRequest(name, fast_forward=wanted)
+    return merge_and_tell(invocation, repo, request, fetched=fetched)
 
 
 def _rebases(repo: Repo) -> str | None:

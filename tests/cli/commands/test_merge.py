@@ -133,7 +133,7 @@ def test_policies(
 
 
 def test_policies_are_read() -> None:
-    from havasu_vc.cli.commands.merge import parse_policy
+    from havasu_vc.cli.arguments import parse_policy
 
     policy = parse_policy(["fill-nulls", "a=ours", "theirs"])
     assert (policy.side, policy.columns, policy.fill_nulls) == (

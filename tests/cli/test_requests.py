@@ -1,0 +1,187 @@
+"""Options of commands that are fields of requests: made of them, and none written beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from havasu_vc import Repo
+from havasu_vc.cli.arguments import parse_names
+from havasu_vc.cli.main import COMMANDS, cli
+from havasu_vc.cli.options import Command
+from havasu_vc.cli.requests import NAMES, RequestOption, Spelt, takes
+from havasu_vc.library.methods import Method
+from havasu_vc.records import dataclass
+
+SHARED = {"--help", "--engine", "--master", "--output-format", "--message", "--message-file"}
+"""Options of many commands, which `cli.options` has."""
+
+_GOES_ON = "git's word for what waits since an earlier call; it has a method of its own"
+BESIDE = {
+    "grep -F": "git's word for what holds without it",
+    "grep --count": "a form of what is printed",
+    "grep --name-only": "a form of what is printed",
+    "merge --ff": "with --ff-only and git's settings it makes the field `fast_forward`",
+    "merge --ff-only": "with --ff and git's settings it makes the field `fast_forward`",
+    "merge --fail-on-conflict": "what the command does with a result",
+    "merge --continue": _GOES_ON,
+    "merge --abort": _GOES_ON,
+    "rebase --root": "says which of the arguments is meant",
+    "rebase --interactive": "is refused with a hint",
+    "rebase --continue": _GOES_ON,
+    "rebase --skip": _GOES_ON,
+    "rebase --abort": _GOES_ON,
+}
+"""Options of a command with a request that are no field of it, and why."""
+
+_NOT_YET = "its command writes its options beside it"
+NO_OPTIONS = {
+    "ConvertRequest": _NOT_YET,
+    "ExportRequest": _NOT_YET,
+    "ImportRequest": _NOT_YET,
+    "LogRequest": _NOT_YET,
+    "PushRequest": _NOT_YET,
+}
+"""Requests that no command has as options, and why."""
+
+
+def commands() -> Iterator[click.Command]:
+    context = click.Context(cli)
+
+    def below(command: click.Command) -> Iterator[click.Command]:
+        yield command
+        for child in command.commands.values() if isinstance(command, click.Group) else ():
+            yield from below(child)
+
+    for name in COMMANDS:
+        top = cli.get_command(context, name)
+        assert top is not None
+        yield from below(top)
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+
+
+def longest(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+WITH_REQUEST = {
+    command.name: command
+    for command in commands()
+    if any(isinstance(option, RequestOption) for option in options(command))
+}
+
+
+def test_an_option_of_a_command_with_a_request_is_a_field_of_it() -> None:
+    beside = {
+        f"{name} {longest(option)}"
+        for name, command in WITH_REQUEST.items()
+        for option in options(command)
+        if not isinstance(option, RequestOption) and longest(option) not in SHARED
+    }
+
+    assert beside == set(BESIDE)
+
+
+def test_a_command_takes_each_request_of_the_library() -> None:
+    asked = {
+        method.request()
+        for method in vars(Repo).values()
+        if isinstance(method, Method) and method.request is not None
+    }
+    taken = {
+        option.request
+        for command in WITH_REQUEST.values()
+        for option in options(command)
+        if isinstance(option, RequestOption)
+    }
+
+    assert {request.__name__ for request in asked - taken} == set(NO_OPTIONS)
+
+
+def test_a_field_has_a_sentence_that_is_the_help() -> None:
+    for command in WITH_REQUEST.values():
+        for option in options(command):
+            if isinstance(option, RequestOption):
+                assert option.help, f"{command.name} {option.opts}"
+                assert option.help[-1] == ".", f"{command.name} {option.opts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of every type of field."""
+
+    place: str
+    """The place."""
+    text: str | None = None
+    """Some text."""
+    plainly: bool = False
+    """Do it plainly."""
+    linked: bool | None = None
+    """Link it, or copy it."""
+    most: int | None = None
+    """At most so many."""
+    order: str = "key"
+    """The order."""
+    each: Sequence[str] = ()
+    """One of several."""
+    columns: Sequence[str] = ("all",)
+    """These columns."""
+    filled: int = 7
+    """Made by the command."""
+
+
+def asked(*arguments: str) -> Asked:
+    """Return what a command was handed."""
+    made: list[Asked] = []
+
+    @click.command("ask", cls=Command)
+    @click.argument("place")
+    @takes(
+        Asked,
+        linked=Spelt("--link/--copy"),
+        most=Spelt("-n --most", type=click.IntRange(0)),
+        order=Spelt(type=click.Choice(("key", "hilbert")), show_default=True),
+        columns=NAMES,
+        without=("place", "filled"),
+    )
+    def ask(request: Asked) -> None:
+        made.append(request)
+
+    done = CliRunner().invoke(ask, arguments, catch_exceptions=False)
+    if done.exit_code:
+        raise click.UsageError(done.output)
+    return made[0]
+
+
+def test_a_request_is_made_of_what_is_given() -> None:
+    assert asked("here") == Asked("here")
+    assert asked("here", "--text", "", "--plainly", "-n5") == Asked("here", "", True, most=5)
+    assert [asked("h", flag).linked for flag in ("--link", "--copy")] == [True, False]
+    assert asked("h", "--each", "a", "--each", "b,c").each == ("a", "b,c")
+    assert asked("h", "--columns", "a,b", "--columns", "c").columns == ("a", "b", "c")
+    assert asked("h", "--order", "hilbert").order == "hilbert"
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--most", "x"), ("--most", "-1"), ("--order", "odd"), ("--filled", "1"), ("--tex",)]
+)
+def test_what_a_field_does_not_take_is_refused(wrong: Sequence[str]) -> None:
+    with pytest.raises(click.UsageError):
+        asked("here", *wrong)
+
+
+def test_a_field_of_another_type_says_how_it_is_read() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Odd:
+        place: complex | None = None
+
+    with pytest.raises(TypeError, match="complex wants a type or a parser"):
+        takes(Odd)
+    with pytest.raises(TypeError, match="Asked has no nothing"):
+        takes(Asked, columns=Spelt(parse=parse_names), without=("nothing",))
