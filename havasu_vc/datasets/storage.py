@@ -1,8 +1,8 @@
 """Where datasets of every kind keep what is not in git yet, or never will be.
 
-In a clone that takes data files when they are read, a `Fetcher` brings those that are not
-here. Who plans work tells which files it will read, so that they come together; only
-drivers fetch, and tasks get paths of files that are there.
+A `Fetcher` brings data files that are not here: in a clone that takes them when they are read,
+and in any other what plain git left away. Who plans work tells which files it will read, so that
+they come together; only drivers fetch, and tasks get paths of files that are there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Storage:
 
     fetcher: Fetcher | None = None
     """Brings files that are not here; None where they must be."""
+    on_demand: bool = False
+    """Whether files are away as a rule, not by chance: plans reckon with that."""
     folds: bool = False
     """Whether an edit may merge small files of earlier ones: only where others do not."""
     allowed: tuple[str, ...] = ()

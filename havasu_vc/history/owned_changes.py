@@ -71,7 +71,7 @@ def _for_owners(edit: Edit, plan: DiffPlan) -> bool:
     if len(keys) > 1 or not all(same_key(*each) for each in pairwise(sides)):
         return False
     storage = dataset.storage
-    here = storage.fetcher is None or all(storage.has(e.file) for e in dataset.data_entries)
+    here = not storage.on_demand or all(storage.has(e.file) for e in dataset.data_entries)
     return here and can_be_owned(dataset, edit.schema)
 
 

@@ -32,7 +32,7 @@ def for_owners(edit: Edit, deleted: Mapping[str, Positions]) -> bool:
     if sum(map(len, deleted.values())) <= LEAST_ROWS:
         return False
     dataset = edit.dataset
-    here = dataset.storage.fetcher is None or all(map(dataset.storage.has, deleted))
+    here = not dataset.storage.on_demand or all(map(dataset.storage.has, deleted))
     # Elsewhere rows that go count in the columns that the edit leaves.
     return here and dataset.schema == edit.schema and can_be_owned(dataset, edit.schema)
 

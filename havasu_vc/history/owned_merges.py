@@ -138,7 +138,7 @@ def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
         return False
     ours = plans.views[1]
     storage = ours.storage
-    if storage.fetcher is not None:
+    if storage.on_demand:
         names = {entry.file for entry in ours.data_entries}
         names.update(name for piece in plans.pieces for name in _files_of(piece))
         if not all(map(storage.has, names)):

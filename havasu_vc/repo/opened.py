@@ -14,7 +14,12 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import kind_of
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
-from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError
+from havasu_vc.errors import (
+    CorruptDatasetError,
+    DataFileNotFoundError,
+    DatasetNotFoundError,
+    HavasuError,
+)
 from havasu_vc.model.names import TABLES
 from havasu_vc.store.files import ALLOWED, DataFileStore, lfs_folder
 from havasu_vc.store.refs import read_head
@@ -74,12 +79,24 @@ class OpenRepo:
 
     @cached_property
     def _storage(self) -> Storage:
-        folder = self.git.data_folder
+        folder, on_demand = self.git.data_folder, self.on_demand
         files = DataFileStore(folder, lfs_folder(self.git))
-        fetcher = None
-        if self.on_demand and self.make_fetcher is not None:
+        fetcher: Fetcher | None = None
+        if self.make_fetcher is None:
+            pass
+        elif on_demand:
             fetcher = self.make_fetcher(self)
-        return Storage(files, folder / "keys", files, fetcher=fetcher)
+        elif self._asks_remotes:
+            fetcher = _LateFetcher(self, self.make_fetcher)
+        return Storage(files, folder / "keys", files, fetcher=fetcher, on_demand=on_demand)
+
+    @property
+    def _asks_remotes(self) -> bool:
+        """Whether files come that are not here though they should, as after a plain `git pull`."""
+        config = self.git.config
+        return config.get("havasu.data.fetch") != "when-told" and any(
+            name.startswith("remote.") and name.endswith(".url") for name in config.names()
+        )
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""
@@ -131,6 +148,33 @@ class OpenRepo:
         inside = TreeFolder(self.git.objects, folder.internals)
         kind = kind_of(folder.path, folder.marker)
         return kind.open(folder.path, inside, self.storage, revision, folder.marker)
+
+
+class _LateFetcher:
+    """Brings the data files that plain git left away, and tells so.
+
+    What brings them is loaded when one is not here, which in most commands never is.
+    """
+
+    def __init__(self, repo: OpenRepo, make: Callable[[OpenRepo], Fetcher]) -> None:
+        self._repo, self._make = repo, make
+
+    def fetch(self, files: Sequence[tuple[str, int]]) -> None:
+        """Bring files, given by name and size; raise for the first that cannot be had."""
+        store = self._repo.storage.files
+        try:
+            self._make(self._repo).fetch(files)
+        except HavasuError as error:
+            lacking = [name for name, _ in files if not store.has(name)]
+            if isinstance(error, DataFileNotFoundError) or not lacking:
+                raise
+            told = f"the remote could not be asked: {error.message}"
+            brings = "`havasu-vc data fetch` brings what a remote has"
+            raise DataFileNotFoundError(lacking[0], hints=(told, brings)) from error
+        count = f"{len(files):,} data file{'s'[: len(files) != 1]}"
+        self._repo.settings.note(
+            f"{count} that git had left at the remote came; `havasu-vc data fetch` brings all"
+        )
 
 
 def unsafe_path(where: str, reason: str) -> CorruptDatasetError:

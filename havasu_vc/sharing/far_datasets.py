@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -40,7 +40,7 @@ class FarDataset(HavasuDataset):
         return super().place(file) if self.storage.has(file) else url_below(self.url, file)
 
     def bring(
-        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Sequence[Entry] = ()
     ) -> None:
         """Bring nothing: what is not here is read where it is."""
 
@@ -48,7 +48,7 @@ class FarDataset(HavasuDataset):
 def written_far(repo: OpenRepo, view: HavasuDataset) -> FarDataset | None:
     """Return a dataset whose data is in a bucket and not here, to be edited where that is."""
     storage = view.storage
-    if storage.fetcher is None and all(map(storage.has, view.stored_entries)):
+    if not storage.on_demand and all(map(storage.has, view.stored_entries)):
         return None
     url = far_place(repo)
     if url is None:

@@ -142,7 +142,7 @@ def _owned(
     Where the data is in a bucket and not here, executors read and write it there.
     """
     storage = view.storage
-    here = storage.fetcher is None and all(map(storage.has, view.stored_entries))
+    here = not storage.on_demand and all(map(storage.has, view.stored_entries))
     url = None if here else far_url(repo)
     with Edit(havasu_view(in_place(repo, view, url))) as edit:
         cuts = cuts_of(edit)

@@ -372,7 +372,7 @@ def _fresh(
     meta = _meta(source, kind, request.said(source, path))
     new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
-    far = engine.distributed and storage.fetcher is not None and curve is None
+    far = engine.distributed and storage.on_demand and curve is None
     far = far and request.replace_ids is None
     url = far_place(repo) if far and new.schema.key else None
     if url is not None and new.files is not None:

@@ -89,16 +89,20 @@ class Validation:
         except (CorruptionError, StateError) as error:
             yield Issue(path, Level.ERROR, "broken", error.message)
             return
+        tasks, unreadable = None, ""
+        try:
+            # Before anything is looked at: files come that plain git left at the remote.
+            tasks = view.scan()
+        except HavasuError as error:
+            unreadable = error.message
         with self._repo.settings.open_engine(view.size) as engine:
             broken = False
             for issue in _of_dataset(path, view, engine):
                 broken = True
                 yield issue
-            try:
-                tasks = view.scan()
-            except HavasuError as error:
+            if tasks is None:
                 if not broken:
-                    yield Issue(path, Level.ERROR, "unreadable", error.message)
+                    yield Issue(path, Level.ERROR, "unreadable", unreadable)
                 return
             srids = _srids(view.schema, view.crs)
             yield from check_rows(

@@ -1,5 +1,6 @@
 """A clone made by plain git is set up by the first command of ours that changes it or fetches."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -267,3 +268,65 @@ def test_a_hook_that_comes_later_is_told_as_well(ours: Repo, tmp_path: Path, pla
     assert 'havasu-vc data push --hook "$1"' in first.stderr
     assert "hook" not in again.stderr
     assert hook.read_text() == "#!/bin/sh\nexit 0\n"
+
+
+COMING = "that git had left at the remote came"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "head points",
+        "diff HEAD^...HEAD",
+        "log -p",
+        "sql 'SELECT count(*) FROM points'",
+        "export points out.csv",
+        "checkout",
+        "create-workingcopy",
+        "blame points",
+        "review HEAD^...HEAD",
+        "grep ours",
+        "validate",
+    ],
+)
+def test_what_is_read_in_a_plain_clone_comes(ours: Repo, tmp_path: Path, command: str) -> None:
+    write(ours, OURS)
+    ours.push()
+    plain = plain_clone(tmp_path)
+    first = succeed(
+        invoke(["-C", plain, *shlex.split(command.replace("out.", f"{tmp_path}/out."))])
+    )
+    assert first.stderr.count(COMING) >= 1
+    assert read(Repo.open(plain)) == OURS
+    assert GitRepository.open(plain).config.get("havasu.data.fetch") is None
+
+
+def test_what_a_plain_pull_left_comes_when_it_is_read(ours: Repo, theirs: Repo) -> None:
+    write(ours, OURS)
+    ours.push()
+    run_git("pull", "--quiet", cwd=theirs.path)
+    shown = succeed(invoke(["-C", theirs.path, "diff", "HEAD^...HEAD", "-o", "json-lines"]))
+    assert '"ours"' in shown.stdout and shown.stderr.count(COMING) == 1
+    assert read(reopened(theirs)) == OURS
+    again = succeed(invoke(["-C", theirs.path, "diff", "HEAD^...HEAD"]))
+    assert COMING not in again.stderr
+
+
+def test_nothing_comes_unless_told(ours: Repo, tmp_path: Path) -> None:
+    plain = plain_clone(tmp_path)
+    run_git("config", "havasu.data.fetch", "when-told", cwd=plain)
+    refused = invoke(["-C", plain, "head", "points"])
+    assert refused.exit_code and "`havasu-vc data fetch`" in refused.stderr
+    succeed(invoke(["-C", plain, "data", "fetch"]))
+    succeed(invoke(["-C", plain, "head", "points"]))
+
+
+def test_a_remote_that_is_not_there_is_named(ours: Repo, tmp_path: Path) -> None:
+    plain = plain_clone(tmp_path)
+    (tmp_path / "server.git").rename(tmp_path / "away.git")
+    refused = invoke(["-C", plain, "head", "points"])
+    assert refused.exit_code and "is not in this repository's store" in refused.stderr
+    assert "Hint: the remote could not be asked: " in refused.stderr
+    assert "`havasu-vc data fetch` brings what a remote has" in refused.stderr
+    (tmp_path / "away.git").rename(tmp_path / "server.git")
+    succeed(invoke(["-C", plain, "head", "points"]))

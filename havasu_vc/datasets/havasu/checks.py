@@ -238,7 +238,7 @@ def _check_stored(
         if file in derived:
             here[file] = entry
             continue
-        if view.storage.fetcher is not None and not view.storage.files.has(file):
+        if view.storage.on_demand and not view.storage.files.has(file):
             continue  # it comes when something reads it
         count = len(findings.found)
         with findings.catching(f"{view.path}: data file {file}"):

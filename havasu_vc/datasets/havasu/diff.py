@@ -179,7 +179,8 @@ def _bring(
         return
     from havasu_vc.datasets.havasu.settling import in_question
 
-    before = [entry for entry in (*gone, *in_question(old)) if not old.storage.has(entry.file)]
+    helpful = (*gone, *in_question(old)) if new.storage.on_demand else gone
+    before = [entry for entry in helpful if not old.storage.has(entry.file)]
     new.bring(come, deletes=False, helpful=before)
 
 
@@ -239,7 +240,7 @@ def _deleted_pieces(
     for entry in sorted(_deletes(entries), key=lambda entry: entry.file):
         chosen = {file: wanted[file] for file in sorted(entry.targets) if file in wanted}
         if chosen:
-            if view.storage.fetcher is not None:
+            if view.storage.fetcher is not None and not all(map(view.storage.has, chosen)):
                 _bring_originals(view, entry, chosen)
             data = {file: view.place(file) for file in chosen}
             count = sum(len(positions) for positions in chosen.values())

@@ -428,7 +428,7 @@ class HavasuDataset(StoredDataset):
         return str(self.storage.location(file))
 
     def bring(
-        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Sequence[Entry] = ()
     ) -> None:
         """Have files fetched that work is about to read, all at once, and what deletes from them.
 
@@ -445,6 +445,9 @@ class HavasuDataset(StoredDataset):
             deleting = self.delete_entries
             wanted += [each for each in deleting if not files.isdisjoint(each.targets)]
         needed = [(each.file, each.size) for each in wanted if each.location is None]
+        here = all(self.storage.has(file) for file, _ in needed)
+        if here and not helpful and not self.storage.on_demand:
+            return
         more = [(each.file, each.size) for each in (*helpful, *in_question(self))]
         try:
             self.storage.bring([*needed, *more])
