@@ -50,9 +50,9 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.disk import replace_file, short_lived_folder
-from havasu_vc.store.drafts import KeptObjects, format_objects, parse_objects
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.store.trees import DatasetFolder, edit_tree, find_entry
 
 __all__ = [

@@ -47,9 +47,8 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import part_of
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.object_urls import in_bucket
-from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.objects import EMPTY_TREE, Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.table import Table

@@ -45,7 +45,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits, rest_of
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.drafts import Draft
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.refs import delete_ref, list_refs
 from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.workspace.draft import show_as_edits

@@ -16,9 +16,9 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.markers import blob_id
 from havasu_vc.records import dataclass
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.objects import (
     EMPTY_TREE,
+    Draft,
     ObjectId,
     ObjectKind,
     ObjectSource,

@@ -21,10 +21,10 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import edit_meta, meta_documents
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
+from havasu_vc.history.blame import ChosenRows
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
-from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
 from havasu_vc.model.arrays import arrow_array

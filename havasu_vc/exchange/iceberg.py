@@ -41,9 +41,8 @@ from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.bucket import BucketTable, folder_of_copies
-from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import scan_tasks, schema_of
-from havasu_vc.tables.snapshots import live_files, snapshot_of
+from havasu_vc.tables.snapshots import LiveFile, live_files, snapshot_of
 from havasu_vc.tables.table import METADATA, Table, read_table
 
 __all__ = [

@@ -28,14 +28,15 @@ from havasu_vc.datasets.havasu.partitioning import (
     write_places,
 )
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
-from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.protocol import NewTable, TreeEdit
 from havasu_vc.datasets.sorting import (
+    HILBERT,
     OutOfOrder,
     SortRange,
     check_increasing,
     cut_ranges,
     sort_run,
+    with_hilbert,
 )
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine

@@ -6,6 +6,7 @@ memory while they are few, else dealt out by key hash first.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,8 @@ from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.matching import Comparison, TaskSource
 from havasu_vc.datasets.pairing import alike, pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.sorting import RunReader, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.history.sorted_changes import sorted_changes
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
@@ -27,7 +28,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["changes_across"]
+__all__ = ["changes_across", "sorted_changes"]
 
 PARTS = 32
 SMALL_BYTES = 32 << 20
@@ -143,3 +144,37 @@ def _row_order(changes: ChangeBatch, before: Schema, after: Schema) -> pa.Array:
     comes = pc.is_valid(changes.new)
     hashes = pc.replace_with_mask(pa.array([0] * len(changes), pa.uint64()), comes, new)
     return pc.replace_with_mask(hashes, pc.invert(comes), old)
+
+
+# Changes that parts of a comparison give, sorted by key into one stream.
+#
+# Parts are dealt out by key hash, so each is in no order that the whole could follow.
+# Their changes, with keys in columns of their own, are sorted through runs on disk.
+
+
+def sorted_changes(
+    parts: Sequence[Task], keys: int, engine: Engine, folder: Path, *, parts_a_run: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of all parts in key order, as `old` and `new`.
+
+    Parts yield these and the key in columns `key0`, `key1` and so on, `keys` of them.
+    `folder` holds the runs meanwhile.
+    """
+    names = tuple(f"key{index}" for index in range(keys))
+    try:
+        tasks = [
+            task_of(sort_run, parts[start : start + parts_a_run], names, str(folder))
+            for start in range(0, len(parts), parts_a_run)
+        ]
+        reports = [report for report in engine.run(tasks) if report.num_rows]
+        if not reports:
+            return
+        runs, ranges = cut_ranges(reports)
+        reader = RunReader(runs, names)
+        for each in ranges:
+            rows = reader.rows(each)
+            if rows is not None and rows.num_rows:
+                yield rows.select(["old", "new"])
+    finally:
+        # Also runs of tasks that were cut short, of which there is no report.
+        shutil.rmtree(folder, ignore_errors=True)

@@ -127,7 +127,7 @@ def planned_changes(
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
     from havasu_vc.datasets.matching import Comparison
-    from havasu_vc.history.sorted_changes import sorted_changes
+    from havasu_vc.history.across import sorted_changes
 
     old_side, new_side = plan.sides()
     comparison = Comparison(tuple(old_side), tuple(new_side), plan.old_schema, plan.new_schema)

@@ -36,8 +36,8 @@ from havasu_vc.history.conflicts import (
     conflict_schema,
     in_columns,
     nullable,
+    with_columns_back,
 )
-from havasu_vc.history.dropped import with_columns_back
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type

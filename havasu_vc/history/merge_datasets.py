@@ -21,6 +21,7 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.diff import MergePlans, plan_merge
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
@@ -33,12 +34,12 @@ from havasu_vc.history.conflicts import (
     MergeSchemas,
     MergeStep,
     Side,
+    columns_back,
     conflict_table,
+    dropped_and_edited,
 )
 from havasu_vc.history.diff import planned_changes, row_changes
-from havasu_vc.history.dropped import columns_back, dropped_and_edited
 from havasu_vc.history.merge import merge_changes, renumbered_rows, with_resolutions
-from havasu_vc.history.merge_plans import MergePlans, plan_merge
 from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts
-from havasu_vc.datasets.havasu.diff import DiffPlan
+from havasu_vc.datasets.havasu.diff import DiffPlan, MergePlans
 from havasu_vc.datasets.havasu.edit import Edit, is_small
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
@@ -31,7 +31,6 @@ from havasu_vc.datasets.protocol import DatasetEdit
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, few_of
 from havasu_vc.history.merge import conflict_keys, merge_changes, with_resolutions
-from havasu_vc.history.merge_plans import MergePlans
 from havasu_vc.history.owned_edits import (
     Edges,
     can_be_owned,

@@ -21,9 +21,8 @@ from havasu_vc.datasets.pairing import same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
-from havasu_vc.history.blame import Blamed, Walked, blame, changed_cells
+from havasu_vc.history.blame import Blamed, ChosenRows, Walked, blame, changed_cells
 from havasu_vc.history.diff import row_changes
-from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.rows import keys_batch, require_rows
 from havasu_vc.looking.tables import Table

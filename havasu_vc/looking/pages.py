@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import RowNotFoundError
-from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.history.blame import ChosenRows
 from havasu_vc.looking.placing import Box, RowPlaces, row_places
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table

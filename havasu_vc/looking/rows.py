@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
-from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.history.blame import ChosenRows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.filters import parse_key

@@ -10,7 +10,6 @@ from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
-    from havasu_vc.merging.bases import base_tree as base_tree
     from havasu_vc.merging.kart_merges import KartMerge as KartMerge
     from havasu_vc.merging.kart_merges import conclude_kart_merge as conclude_kart_merge
     from havasu_vc.merging.kart_merges import drop_kart_merge as drop_kart_merge
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.takeover import continue_merge as continue_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
     from havasu_vc.merging.trees import RootTree as RootTree
+    from havasu_vc.merging.trees import base_tree as base_tree
     from havasu_vc.merging.trees import merge_trees as merge_trees
     from havasu_vc.merging.trees import root_tree as root_tree
     from havasu_vc.merging.views import conflict_counts as conflict_counts
@@ -47,7 +47,6 @@ __getattr__ = loads(
     __name__,
     {
         "answers": ["Resolution"],
-        "bases": ["base_tree"],
         "kart_merges": [
             "KartMerge",
             "conclude_kart_merge",
@@ -67,7 +66,7 @@ __getattr__ = loads(
         ],
         "resolving": ["conflicts", "labels", "resolve"],
         "takeover": ["abort_merge", "continue_merge"],
-        "trees": ["MergeRules", "RootTree", "merge_trees", "root_tree"],
+        "trees": ["MergeRules", "RootTree", "base_tree", "merge_trees", "root_tree"],
         "views": [
             "conflict_counts",
             "foreseen",

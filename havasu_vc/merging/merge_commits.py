@@ -18,10 +18,23 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
-from havasu_vc.merging.bases import base_tree, merge_bases
-from havasu_vc.merging.cut_off import require_not_cut_off
-from havasu_vc.merging.state import MergeState, drop_state, read_state, require_state, write_state
-from havasu_vc.merging.trees import MergeRules, RootTree, merge_files, merge_trees, root_tree
+from havasu_vc.merging.state import (
+    MergeState,
+    drop_state,
+    read_state,
+    require_not_cut_off,
+    require_state,
+    write_state,
+)
+from havasu_vc.merging.trees import (
+    MergeRules,
+    RootTree,
+    base_tree,
+    merge_bases,
+    merge_files,
+    merge_trees,
+    root_tree,
+)
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -28,9 +28,15 @@ from havasu_vc.errors import (
     UnsupportedRepositoryError,
 )
 from havasu_vc.history.conflicts import MergePolicy
-from havasu_vc.merging.cut_off import begin, require_not_cut_off, set_waiting
 from havasu_vc.merging.merge_commits import MergeResult, drop_merge, merge_commits, require_calm
-from havasu_vc.merging.state import MergeState, drop_state, read_state
+from havasu_vc.merging.state import (
+    MergeState,
+    begin,
+    drop_state,
+    read_state,
+    require_not_cut_off,
+    set_waiting,
+)
 from havasu_vc.merging.takeover import go_on
 from havasu_vc.model.changes import count_changes
 from havasu_vc.records import dataclass

@@ -25,10 +25,19 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import markers_of
-from havasu_vc.merging import cut_off
 from havasu_vc.merging import merge_commits as merging
 from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
-from havasu_vc.merging.state import MergeState, drop_state, read_state, write_state
+from havasu_vc.merging.state import (
+    MergeState,
+    drop_state,
+    forget,
+    put_back,
+    read_cut_off,
+    read_state,
+    require_not_cut_off,
+    set_waiting,
+    write_state,
+)
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
@@ -50,7 +59,7 @@ __all__ = ["abort_merge", "continue_merge", "go_on"]
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits, whoever began it."""
     require_no_merge_of_kart(repo.git)
-    cut_off.require_not_cut_off(repo.git)
+    require_not_cut_off(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None:
         return merging.conclude_merge(repo, message=message)
@@ -81,8 +90,8 @@ def go_on(
     if not answer.code and following is None:
         return _through(repo, kind, {})
     if following is None:
-        if cut_off.read_cut_off(repo.git) is None:
-            cut_off.forget(repo.git)
+        if read_cut_off(repo.git) is None:
+            forget(repo.git)
         raise_for(answer, command, str(repo.git.path))
     if not _stopped_at_rows(following, repo, answer, stopped):
         raise _cut_off(kind, answer, following)
@@ -99,7 +108,7 @@ def _take_over(
     """Merge the rows of each commit at which git stops, until it is through."""
     changes: dict[str, ChangeCounts] = {}
     while True:
-        cut_off.set_waiting(repo.git, True)
+        set_waiting(repo.git, True)
         result = _step(repo, stopped, message, policy)
         message = None  # of the commits that follow, it is none
         for path, counts in result.changes.items():
@@ -124,7 +133,7 @@ def _take_over(
 
 
 def _through(repo: OpenRepo, kind: str, changes: dict[str, ChangeCounts]) -> MergeResult:
-    cut_off.forget(repo.git)
+    forget(repo.git)
     # What git applied since as patches, it wrote into the work tree too.
     sweep(repo.git, tuple(repo.folders(repo.head())))
     return MergeResult(kind, read_head(repo.git).commit, changes)
@@ -152,7 +161,7 @@ def _refused(repo: OpenRepo, kind: str, answer: GitResult) -> StateError:
 
     Nothing moved, so it waits as before, with what is resolved.
     """
-    cut_off.set_waiting(repo.git, True)
+    set_waiting(repo.git, True)
     verb = "merge" if kind == "squash" else kind
     # What a hook or a signing program says stands before git's own last words.
     lines = [line for line in answer.error_lines if not line.startswith("hint: ")]
@@ -295,7 +304,7 @@ def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
     command = stopped.resume
     if stopped.kind in ("cherry-pick", "revert") and stopped.theirs and _is_empty(repo):
         command = (stopped.kind, "--skip")
-    cut_off.set_waiting(repo.git, False)
+    set_waiting(repo.git, False)
     # Nobody is asked about the message: that is for `--message`.
     return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
 
@@ -313,9 +322,9 @@ def _forget_squash(repo: OpenRepo) -> None:
 def abort_merge(repo: OpenRepo) -> None:
     """Give up the merge that waits, whoever began it; HEAD is where it was before."""
     require_no_merge_of_kart(repo.git)
-    begun = cut_off.read_cut_off(repo.git)
+    begun = read_cut_off(repo.git)
     if begun is not None:
-        cut_off.put_back(repo, begun)
+        put_back(repo, begun)
         return
     own = merge_waits(repo.git)
     stopped = read_stopped(repo.git)
@@ -324,7 +333,7 @@ def abort_merge(repo: OpenRepo) -> None:
         return
     datasets = _datasets_around(repo, stopped)
     repo.git.git(*stopped.abort)
-    cut_off.forget(repo.git)
+    forget(repo.git)
     drop_state(repo.git)
     if stopped.kind == "squash":
         _forget_squash(repo)

@@ -24,10 +24,16 @@ from havasu_vc.errors import CorruptionError
 from havasu_vc.history.conflicts import DatasetConflicts, Glance, conflict_columns
 from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
-from havasu_vc.merging.bases import base_tree, merge_bases
 from havasu_vc.merging.resolving import conflicts, labels
 from havasu_vc.merging.state import MergeState, require_state
-from havasu_vc.merging.trees import MergeRules, clashing_files, merge_trees, root_tree
+from havasu_vc.merging.trees import (
+    MergeRules,
+    base_tree,
+    clashing_files,
+    merge_bases,
+    merge_trees,
+    root_tree,
+)
 from havasu_vc.model.diffs import (
     ConflictCounts,
     ConflictedDataset,
@@ -40,8 +46,8 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import WaitingMerge
 from havasu_vc.repo.soundness import defect_of
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import EMPTY, merge_base

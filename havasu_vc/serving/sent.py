@@ -25,9 +25,8 @@ from havasu_vc.errors import (
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.model.schema import Schema
-from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.locations import TableFolders
-from havasu_vc.tables.snapshots import difference, manifests_of, snapshot_of
+from havasu_vc.tables.snapshots import LiveFile, difference, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
 
 __all__ = ["KEY", "check_layout", "created_dataset", "replacing", "sent_table", "texts"]

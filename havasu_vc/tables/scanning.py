@@ -27,7 +27,6 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.tables.live import LiveFile, divides, partition_key
 from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.positions import (
     FILE_PATH_ID,
@@ -40,7 +39,7 @@ from havasu_vc.tables.positions import (
     read_deletion_vector,
     read_equality_deletes,
 )
-from havasu_vc.tables.snapshots import live_files, snapshot_of
+from havasu_vc.tables.snapshots import LiveFile, divides, live_files, partition_key, snapshot_of
 from havasu_vc.tables.table import Table
 
 __all__ = [

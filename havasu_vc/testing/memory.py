@@ -33,9 +33,8 @@ from havasu_vc.formats.kart.paths import PathStructure
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.objects import ObjectId, ObjectKind
+from havasu_vc.store.objects import Draft, ObjectId, ObjectKind
 from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.testing.tables import Row, batch_of
 

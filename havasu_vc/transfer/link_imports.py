@@ -33,8 +33,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.transfer.replaced import Replaced
 from havasu_vc.workspace.incoming import linked_edit_of

@@ -39,8 +39,8 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.soundness import broken_datasets, defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.index import sweep
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, edit_tree
 from havasu_vc.upkeep.sums_anew import give_harmless_paths, repair_dataset
 

@@ -36,8 +36,8 @@ from havasu_vc.formats.havasu.properties import (
     format_sort_order,
 )
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.store.drafts import Draft
 from havasu_vc.store.files import linked_location
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.workspace.foreign import stage_file
 from havasu_vc.workspace.taking_in import AddedFile, TableEdits

@@ -16,9 +16,8 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.files import linked_location
-from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
-from havasu_vc.tables.snapshots import live_files
+from havasu_vc.tables.snapshots import LiveFile, live_files
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.taking_in import (
     TableEdits,

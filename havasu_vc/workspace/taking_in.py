@@ -43,9 +43,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.model.types import Field, List, Map, Struct, Type
 from havasu_vc.records import dataclass
-from havasu_vc.store.drafts import Draft
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import edit_tree
-from havasu_vc.tables.live import FileDifference, LiveFile
 from havasu_vc.tables.locations import TableFolders, damaged
 from havasu_vc.tables.positions import read_position_deletes
 from havasu_vc.tables.scanning import (
@@ -56,7 +55,14 @@ from havasu_vc.tables.scanning import (
     row_sources,
     schema_of,
 )
-from havasu_vc.tables.snapshots import difference, live_files_of, manifests_of, snapshot_of
+from havasu_vc.tables.snapshots import (
+    FileDifference,
+    LiveFile,
+    difference,
+    live_files_of,
+    manifests_of,
+    snapshot_of,
+)
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.foreign import (
     FileSchema,

@@ -22,7 +22,7 @@ from havasu_vc.formats.kart.columns import (
 )
 from havasu_vc.formats.kart.paths import LEGACY, format_path_structure
 from havasu_vc.model.task import run_task
-from havasu_vc.store.drafts import Draft
+from havasu_vc.store.objects import Draft
 from havasu_vc.tables.table import read_table
 from havasu_vc.writers import WriterOptions, writer_named
 from tests.compat.kart import EXPECTED, NAMES, git, needs_data, unpacked

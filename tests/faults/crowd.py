@@ -133,7 +133,7 @@ def main() -> int:
             "havasu_vc.repo.transaction havasu_vc.editing.writing havasu_vc.repo.rebasing "
             "havasu_vc.cli.commands.gc havasu_vc.cli.commands.optimize "
             "havasu_vc.cli.commands.push havasu_vc.cli.commands.data havasu_vc.upkeep.pruning "
-            "havasu_vc.upkeep.maintenance havasu_vc.sharing.pushing havasu_vc.upkeep.rewriting"
+            "havasu_vc.upkeep.maintenance havasu_vc.sharing.pushing havasu_vc.upkeep.maintenance"
         ).split()
     )
     Path("notes").mkdir()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.placing import LAST, hilbert_index
+from havasu_vc.datasets.sorting import LAST, hilbert_index
 from havasu_vc.model.bounds import Bounds
 
 SQUARE = Bounds(0, 0, 1, 1)

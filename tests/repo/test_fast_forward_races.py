@@ -6,7 +6,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import ConcurrentChangeError, StateError
-from havasu_vc.merging.bases import merge_bases
+from havasu_vc.merging.trees import merge_bases
 from tests.repo.points import make, read, write
 from tests.support.git import run_git
 

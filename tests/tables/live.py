@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
-from havasu_vc.tables.live import LiveFile
+from havasu_vc.tables.snapshots import LiveFile
 
 
 def data_file(path: str, number: int = 1, *, spec: int = 0, **partition: Any) -> LiveFile:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFileContent
-from havasu_vc.tables.live import LiveFile, partition_key
 from havasu_vc.tables.scanning import DeleteIndex
+from havasu_vc.tables.snapshots import LiveFile, partition_key
 from tests.tables.live import data_file, delete_file
 
 NONE = PartitionSpec()

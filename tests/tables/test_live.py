@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
-from havasu_vc.tables.live import LiveFile, compare_files
+from havasu_vc.tables.snapshots import LiveFile, compare_files
 from tests.tables.live import data_file, delete_file
 
 files = st.lists(

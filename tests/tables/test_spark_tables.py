@@ -29,11 +29,10 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
-from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.scanning import scan_tasks
-from havasu_vc.tables.snapshots import difference, live_files, manifests_of
+from havasu_vc.tables.snapshots import LiveFile, difference, live_files, manifests_of
 from havasu_vc.tables.table import Table, read_table
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import BLOCK, field_ids
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
-from havasu_vc.store.drafts import Draft
+from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.testing.kernels import given_rows
 from tests.third_kind import MARKER

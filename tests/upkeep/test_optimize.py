@@ -21,7 +21,7 @@ from havasu_vc.model.types import Field, Geometry, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row, canonical_row, key_of, rows_of, schemas
-from havasu_vc.upkeep.rewriting import optimize_dataset
+from havasu_vc.upkeep.maintenance import optimize_dataset
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples
 
@@ -164,14 +164,14 @@ def test_sorting_uses_ranges_that_fit(
     datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from havasu_vc.datasets import sorting
-    from havasu_vc.upkeep import rewriting
+    from havasu_vc.upkeep import maintenance
 
     monkeypatch.setattr(sorting, "RUN_BYTES", 1)
     monkeypatch.setattr(sorting, "_SAMPLE", 1)
     monkeypatch.setattr(sorting, "_BATCH", 2)
     monkeypatch.setattr(sorting, "RANGE_BYTES", 100)
-    monkeypatch.setattr(rewriting, "RUN_TASKS", 1)
-    monkeypatch.setattr(rewriting, "SMALL_SHARE", 0.001)
+    monkeypatch.setattr(maintenance, "RUN_TASKS", 1)
+    monkeypatch.setattr(maintenance, "SMALL_SHARE", 0.001)
     with tiny_thresholds(most_deltas=100):
         view = edited(datasets, SCHEMA, ROWS[::2], ROWS[5:], ROWS)
         view.__dict__["layout"] = replace(view.layout, target_bytes=600)

@@ -42,6 +42,7 @@ from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.pieces import Piece
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.matching import SideSource
 
@@ -49,10 +50,12 @@ __all__ = [
     "Alignment",
     "DiffPlan",
     "Matches",
+    "MergePlans",
     "align",
     "differing_entries",
     "lies_in_key_order",
     "plan_diff",
+    "plan_merge",
 ]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
@@ -404,3 +407,33 @@ def _matches(
         size += weight
     if first:
         yield tuple(first), tuple(second)
+
+
+# The plan of merging a dataset in files: how both sides are compared with the base.
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlans:
+    """How both sides are compared with the base."""
+
+    views: tuple[HavasuDataset, HavasuDataset, HavasuDataset]
+    """The base, ours and theirs."""
+    ours: DiffPlan
+    """From the base to ours."""
+    theirs: DiffPlan
+    """From the base to theirs."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """All that is read."""
+        return (*self.ours.old, *self.ours.new, *self.theirs.old, *self.theirs.new)
+
+    @property
+    def count(self) -> int:
+        """How many rows are read."""
+        return sum(piece.count for piece in self.pieces)
+
+
+def plan_merge(base: HavasuDataset, ours: HavasuDataset, theirs: HavasuDataset) -> MergePlans:
+    """Return what merging three versions reads."""
+    return MergePlans((base, ours, theirs), plan_diff(base, ours), plan_diff(base, theirs))

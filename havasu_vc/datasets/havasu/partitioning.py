@@ -22,8 +22,7 @@ import pyarrow as pa
 from havasu_vc.datasets.havasu.build import reported
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
-from havasu_vc.datasets.placing import HILBERT, with_hilbert
-from havasu_vc.datasets.sorting import RunReader, SortRange
+from havasu_vc.datasets.sorting import HILBERT, RunReader, SortRange, with_hilbert
 from havasu_vc.formats.havasu.entry import Origin, to_scalar
 from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.transforms import parse_transform, partition_types

@@ -71,8 +71,7 @@ from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
-from havasu_vc.store.drafts import Draft
-from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.objects import EMPTY_TREE, Draft
 from havasu_vc.store.trees import edit_tree, read_entries
 
 if TYPE_CHECKING:
