@@ -271,6 +271,8 @@ class LivingCopy:
         self, revision: str | None = None, filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how each table differs from the dataset that it was made of, or from a revision."""
+        if revision is None and self._repo.git.kart_merge is not None:
+            revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
         if revision is not None and self._repo.revision(revision).tree != goal_of(self._repo).tree:
             yield from self._diff_from(self._repo.revision(revision), filters)
             return

@@ -139,8 +139,6 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     Where edits are, it stays as it is as a whole, and that is told: they are then edits of
     the commit that it was of, which a commit brings onto HEAD.
     """
-    if repo.git.kart_merge is not None:
-        return ()  # the file has the rows of that merge, which waits
     file, goal = held.file, goal_of(repo)
     settled = held.committed or held.dropped or held.discard
     if file.tree == goal.tree and not settled:
@@ -164,7 +162,9 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     for plan in plans:
         plan.carry_out(repo, held)
     was_of_merge = file.of_merge
-    file.set_tree(goal.tree, of_merge=goal.tree == merged_tree(repo.git))
+    # Kart's says nothing of a merge: the files of the merge do.
+    of_merge = not repo.git.is_kart and goal.tree == merged_tree(repo.git)
+    file.set_tree(goal.tree, of_merge=of_merge)
     held.left_merge = was_of_merge and not file.of_merge
     return ()
 
@@ -247,7 +247,8 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
         return _Plan(path, old, new, edits, kept=not stays)
     if goes or edits.is_empty:
         return _Plan(path, old, new, edits)
-    if held.file.of_merge and new is not None and can_stay(held.file, edits, old, new):
+    merging = held.file.of_merge or repo.git.kart_merge is not None
+    if merging and new is not None and can_stay(held.file, edits, old, new):
         return _Plan(path, old, new, edits.all_left())
     return _Plan(path, old, new, edits, kept=True)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
 
@@ -148,7 +149,7 @@ def parse_policy(texts: Sequence[str]) -> MergePolicy:
             raise InvalidArgumentError("-X ours and -X theirs contradict each other")
         else:
             side = Side(choice)
-    return MergePolicy(side, columns, fill_nulls)
+    return MergePolicy(side, columns, fill_nulls, whole=is_called_kart() and not texts)
 
 
 def parse_source(text: str) -> str:

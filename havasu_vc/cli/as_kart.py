@@ -62,6 +62,29 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"Failed to parse JSON patch file: patch contains no \1 object",
         ),
         (r"the patch does not say who made it.*", "Patch contains no author or head information"),
+        (
+            r"the repository is in Kart's form V([01]), and forms from V2 are read here",
+            r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
+        ),
+        (
+            r"GeoJSON holds one dataset, and rows of .+",
+            "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
+            "with more than one dataset",
+        ),
+        (
+            r"[\d,]+ conflicts? (?:is|are) not resolved yet",
+            "Merge cannot be completed until all conflicts are resolved - see `kart conflicts`.",
+        ),
+        (
+            r"no insert/insert conflict with a key of whole numbers waits there",
+            "The --renumber option only works for unresolved insert/insert conficts with integer "
+            "primary-keys. There are no matching conflicts that can be renumbered.",
+        ),
+        (
+            r"the columns of (.+) are in conflict, which decides what its rows look like",
+            r"There are still unresolved meta-item conflicts for dataset \1. "
+            "These need to be resolved first.",
+        ),
     )
 )
 """Whole texts of errors, where one kind of error has several."""
@@ -69,6 +92,9 @@ _CODES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile("Failed to parse JSON patch file"), 1),
     (re.compile("Patch contains no author or head information"), 2),
     (re.compile("A branch named '.+' already exists"), 2),
+    (re.compile(".+ cannot be used as a name: "), 20),
+    (re.compile("Merge cannot be completed until"), 20),
+    (re.compile("There are still unresolved meta-item conflicts"), 20),
     (re.compile("Cannot import to .+ - already exists in repository"), 31),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""

@@ -19,7 +19,7 @@ from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
-from havasu_vc.cli.output import Readable, opened_output
+from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
@@ -190,7 +190,7 @@ def print_diff(
     seen = _Seen()
     readable = Readable(diffs)
     diffs = readable
-    as_kart = name == "json" and repo.git.follows_kart
+    as_kart = name in ("json", "json-lines") and repo.git.follows_kart
     if as_kart and options.diff_format == "no-data-changes":
         shown: Iterable[DatasetDiff] = diffs
         how = replace(how, data_changes=True)
@@ -198,13 +198,15 @@ def print_diff(
         shown = diffs
     else:
         shown = seen.reduce(diffs, options.diff_format)
-        how = replace(how, header_alone=as_kart and options.diff_format == "none")
+        how = replace(
+            how, header_alone=as_kart and name == "json" and options.diff_format == "none"
+        )
     check_terminal(name, options.output)
     if options.output is None:
         how = replace(how, color=invocation.colored(sys.stdout, options.color))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
             summary = writer_named(name)(shown, out, how)
-    elif name == "geojson" and options.output.is_dir():
+    elif name == "geojson" and folder_for_geojson(options.output):
         summary = writer_named(name)(shown, sys.stdout, replace(how, directory=options.output))
     else:
         with opened_output(options.output) as out:

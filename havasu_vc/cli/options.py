@@ -339,6 +339,6 @@ def _said(paragraph: str) -> str:
     if not (is_called_kart() and paragraph.startswith("@")):
         return paragraph
     try:
-        return Path(paragraph[1:]).read_text(encoding="utf-8")
+        return Path(paragraph[1:]).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error

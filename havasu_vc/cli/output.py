@@ -18,6 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+import click
+
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.errors import (
     CorruptionError,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.diffs import DatasetDiff
 
-__all__ = ["Readable", "opened_output"]
+__all__ = ["Readable", "folder_for_geojson", "opened_output"]
 
 
 @contextmanager
@@ -53,6 +56,24 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
         finally:
             with suppress(OSError):
                 part.unlink()
+
+
+def folder_for_geojson(path: Path) -> bool:
+    """Whether a file for each dataset goes into a folder of that name: one that is there.
+
+    As in Kart, where this program stands for it, it is made, and has no other such files after.
+    """
+    if not is_called_kart() or str(path) == "-":
+        return path.is_dir()
+    if path.is_file():
+        raise click.BadParameter(
+            "Output path should be a directory for GeoJSON format.", param_hint="--output"
+        )
+    with _file_errors(path):
+        path.mkdir(exist_ok=True)
+        for file in path.glob("*.geojson"):
+            file.unlink()
+    return True
 
 
 @contextmanager

@@ -144,6 +144,9 @@ class MergePolicy:
     """The side that wins in some columns."""
     fill_nulls: bool = False
     """Whether a null yields to the other side's value."""
+    whole: bool = False
+    """Whether a row or a schema that both sides changed differently is in conflict as a whole, as
+    in Kart, also where the cells or columns would merge."""
 
 
 @dataclass(frozen=True, slots=True)

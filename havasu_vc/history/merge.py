@@ -199,6 +199,8 @@ def _merge_window(
     window = _aligned(mine, other, schemas)
     same = _row_equality(window, schemas.merged)
     merged, conflicting, cells = _merge_cells(window, schemas, policy)
+    if policy.whole and policy.side is None:
+        conflicting |= window.touched & window.in_ours & window.in_theirs & ~same
     kinds = _kinds(window, same, conflicting)
     takes_theirs = _decided(window, kinds, policy)
     result = [

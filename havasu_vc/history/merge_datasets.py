@@ -230,6 +230,12 @@ class DatasetMerger:
                 f"{self._path} has another key on each side, so its rows cannot be merged",
                 hints=("give both sides the same key first",),
             )
+        if self._policy.whole and _three_schemas(base, ours, theirs):
+            # As a whole it is of one side, and ours while nobody said.
+            taken = merged.theirs if whole == Side.THEIRS else ours
+            if whole is None:
+                self._waiting.add(SCHEMA)
+            return MergedSchema(taken, (), merged.theirs)
         if merged.conflicts:
             self._waiting.add(SCHEMA)
             self._columns_said |= columns_in_conflict(merged)
@@ -353,6 +359,11 @@ class DatasetMerger:
         rows = conflict_table(pieces, merged) if pieces else None
         items = {**self._items, **dict.fromkeys(sorted(self._waiting))}
         return DatasetConflicts(self._path, rows, items, self._columns_said)
+
+
+def _three_schemas(base: Schema, ours: Schema, theirs: Schema) -> bool:
+    """Whether both sides changed the columns, and not alike."""
+    return ours not in (base, theirs) and theirs != base
 
 
 def _for_owners(plans: MergePlans | None) -> TypeGuard[MergePlans]:

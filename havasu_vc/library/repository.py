@@ -367,7 +367,11 @@ class Repo:
         )
         living = self.workspace.living if choice == "workingcopy" else None
         standing = None if living is None else living.standing
-        return merging.resolve(self.opened, filters, resolution, standing)
+        if self.git.kart_merge is None:
+            return merging.resolve(self.opened, filters, resolution, standing)
+        # Kart's working copy shows what was decided at once.
+        with following(self.opened):
+            return merging.resolve(self.opened, filters, resolution, standing)
 
     # Sharing
 

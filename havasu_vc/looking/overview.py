@@ -53,16 +53,8 @@ def status(repo: OpenRepo) -> RepoStatus:
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
     problems = list(_problems(repo))
-    stopped = repo.git.kart_merge
-    if stopped is not None:
-        state = "merge of Kart's"
-        problems.append(
-            f"a merge of Kart's, of {stopped}, is half done; once `kart resolve` settled it, "
-            "`kart merge --continue` concludes it, or `havasu-vc merge --continue`; `--abort` of "
-            "either drops it"
-        )
     waiting = None
-    if merge_waits(repo.git):
+    if repo.git.kart_merge is not None or merge_waits(repo.git):
         # Only now is Arrow needed.
         from havasu_vc.merging import waiting_merge
 
@@ -72,6 +64,8 @@ def status(repo: OpenRepo) -> RepoStatus:
             state = "merge" if waiting.kind == "squash" else waiting.kind
         except HavasuError as error:
             problems.append("; ".join((error.message, *error.hints)))
+            if repo.git.kart_merge is not None:
+                state = "merge of Kart's"
     return RepoStatus(
         head.commit,
         head.branch,

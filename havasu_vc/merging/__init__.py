@@ -10,11 +10,11 @@ from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
-    from havasu_vc.merging.kart_merges import KartMerge as KartMerge
     from havasu_vc.merging.kart_merges import conclude_kart_merge as conclude_kart_merge
-    from havasu_vc.merging.kart_merges import drop_kart_merge as drop_kart_merge
-    from havasu_vc.merging.kart_merges import read_kart_merge as read_kart_merge
-    from havasu_vc.merging.kart_merges import tree_of_kart_merge as tree_of_kart_merge
+    from havasu_vc.merging.kart_stops import KartMerge as KartMerge
+    from havasu_vc.merging.kart_stops import drop_kart_merge as drop_kart_merge
+    from havasu_vc.merging.kart_stops import read_kart_merge as read_kart_merge
+    from havasu_vc.merging.kart_stops import tree_of_kart_merge as tree_of_kart_merge
     from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
+    from havasu_vc.merging.state import read_cut_off as read_cut_off
     from havasu_vc.merging.takeover import abort_merge as abort_merge
     from havasu_vc.merging.takeover import continue_merge as continue_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
@@ -47,13 +48,8 @@ __getattr__ = loads(
     __name__,
     {
         "answers": ["Resolution"],
-        "kart_merges": [
-            "KartMerge",
-            "conclude_kart_merge",
-            "drop_kart_merge",
-            "read_kart_merge",
-            "tree_of_kart_merge",
-        ],
+        "kart_merges": ["conclude_kart_merge"],
+        "kart_stops": ["KartMerge", "drop_kart_merge", "read_kart_merge", "tree_of_kart_merge"],
         "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "resetting": ["reset"],
         "picking": [
@@ -66,6 +62,7 @@ __getattr__ = loads(
         ],
         "resolving": ["conflicts", "labels", "resolve"],
         "takeover": ["abort_merge", "continue_merge"],
+        "state": ["read_cut_off"],
         "trees": ["MergeRules", "RootTree", "base_tree", "merge_trees", "root_tree"],
         "views": [
             "conflict_counts",

@@ -111,11 +111,13 @@ def answer(
     labels: Sequence[str],
     *,
     first_key: int | None = None,
+    order: npt.NDArray[np.int64] | None = None,
     standing: pa.StructArray | None = None,
 ) -> dict[str, pa.Array]:
     """Return the columns `resolution`, `result` and `renumbered` of some conflicts.
 
-    `labels` are what they are called in messages; `first_key` is the first free key; `standing`
+    `labels` are what they are called in messages; `first_key` is the first free key, and
+    `order` the one in which they get keys, where it is not that of their keys; `standing`
     are the rows that a working copy has, null for none.
     """
     type_ = picked.schema.field("result").type
@@ -132,7 +134,9 @@ def answer(
         how = "renumber"
         other = "theirs" if resolution.renumber == "ours" else "ours"
         result = _side(picked, other)
-        renumbered = _with_keys(_side(picked, resolution.renumber), schema, first_key or 0)
+        places = np.arange(len(labels)) if order is None else np.argsort(order)
+        keys = (first_key or 0) + places
+        renumbered = _with_keys(_side(picked, resolution.renumber), schema, keys)
     elif resolution.gives_row:
         how, result = "row", _given(picked, schema, resolution, labels)
     elif resolution.columns:
@@ -148,10 +152,10 @@ def _side(picked: pa.Table, name: str) -> pa.StructArray:
     return picked.column(name).combine_chunks()
 
 
-def _with_keys(rows: pa.StructArray, schema: Schema, first: int) -> pa.StructArray:
+def _with_keys(rows: pa.StructArray, schema: Schema, keys: npt.NDArray[np.int64]) -> pa.StructArray:
     (name,) = schema.key.names
     columns = [
-        pa.array(np.arange(first, first + len(rows)), field.type) if field.name == name else column
+        pa.array(keys, field.type) if field.name == name else column
         for field, column in zip(rows.type, rows.flatten(), strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=list(rows.type))

@@ -18,6 +18,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
+from havasu_vc.merging.kart_stops import stop_as_kart
 from havasu_vc.merging.state import (
     MergeState,
     drop_state,
@@ -60,6 +61,7 @@ __all__ = [
     "merge_datasets",
     "require_calm",
     "require_resolved",
+    "tree_so_far",
 ]
 
 FAST_FORWARD = ("auto", "only", "never")
@@ -212,8 +214,7 @@ def merge_commits(
         changes = {edit.path: edit.counts for edit in edits}
         if waiting:
             if not dry_run and branch is None:
-                shown = _show_merged(repo, transaction, merged)
-                write_state(repo.git, replace(state.with_conflicts(waiting), merged=shown))
+                _stop(repo, transaction, state, base, merged, files)
             return MergeResult("conflicts", None, changes, waiting)
         internals = {path: each.internals for path, each in merged.items()}
         empty = not (state.parents or files or edits) and internals == {
@@ -233,16 +234,46 @@ def merge_commits(
     return MergeResult(kind, commit, changes)
 
 
+def _stop(
+    repo: OpenRepo,
+    transaction: Transaction,
+    state: MergeState,
+    base: RootTree,
+    merged: Mapping[str, MergedDataset],
+    files: Mapping[str, Change],
+) -> None:
+    """Let a merge wait for its conflicts; as Kart does in its repositories, where that can be."""
+    waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
+    if repo.git.is_kart and state.kind == "merge":
+        shown = _show_merged(repo, transaction, merged, files)
+        if stop_as_kart(repo, state, waiting, base, shown):
+            return
+    # Kart's working copy stays at HEAD then, as Kart knows nothing of a merge of ours.
+    seen = repo.held is not None and not repo.git.is_kart
+    kept = _show_merged(repo, transaction, merged) if seen else None
+    write_state(repo.git, replace(state.with_conflicts(waiting), merged=kept))
+
+
+def tree_so_far(repo: OpenRepo, state: MergeState) -> str:
+    """Keep the tree of a merge that waits, with what was resolved, and return its id."""
+    with Transaction(repo) as transaction:
+        transaction.require_head(state.ours)
+        base = base_of(repo, transaction, state)
+        sides = (repo.resolve(state.ours).tree, repo.resolve(state.theirs).tree)
+        merged = merge_datasets(repo, transaction, base, state)
+        return _show_merged(repo, transaction, merged, _files(repo, state, (base, *sides)))
+
+
 def _show_merged(
-    repo: OpenRepo, transaction: Transaction, merged: Mapping[str, MergedDataset]
-) -> str | None:
+    repo: OpenRepo,
+    transaction: Transaction,
+    merged: Mapping[str, MergedDataset],
+    files: Mapping[str, Change] | None = None,
+) -> str:
     """Keep the tree with all that is not in conflict, for a working copy that shows it.
 
-    Where whole datasets or their columns are in conflict, they are ours. Kart's working copy
-    stays at HEAD, as Kart knows nothing of a merge of ours.
+    Where whole datasets or their columns are in conflict, they are ours.
     """
-    if repo.held is None or repo.git.is_kart:
-        return None
     edits, internals = [], {}
     for path, each in merged.items():
         items = {} if each.conflicts is None else each.conflicts.items
@@ -252,7 +283,7 @@ def _show_merged(
             continue
         internals[path] = each.internals
         edits += [each.edit] if each.edit is not None and each.edit.blobs else []
-    shown = MergedTree({}, internals, (), markers_of(merged))
+    shown = MergedTree(files or {}, internals, (), markers_of(merged))
     return transaction.keep_tree(edits, shown, MERGED_REF)
 
 

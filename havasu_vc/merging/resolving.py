@@ -27,8 +27,9 @@ from havasu_vc.merging.answers import (
     has_counting_key,
     next_key,
 )
+from havasu_vc.merging.kart_merges import keep_answers, waiting_state
 from havasu_vc.merging.merge_commits import merge_commits
-from havasu_vc.merging.state import MergeState, require_state, write_state
+from havasu_vc.merging.state import MergeState
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.schema import Schema
@@ -43,7 +44,7 @@ _Mask = npt.NDArray[np.bool_]
 
 def conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[DatasetConflicts]:
     """Yield the conflicts that are not resolved, by dataset."""
-    state = require_state(repo.git)
+    state = waiting_state(repo)
     wanted = parse_filters(filters)
     for each in state.conflicts:
         filter_ = wanted.of(each.path)
@@ -122,7 +123,7 @@ def resolve(
             "there is no working copy to take rows from",
             hints=("`havasu-vc create-workingcopy` makes it, before the merge",),
         )
-    state = require_state(repo.git)
+    state = waiting_state(repo)
     filters = _known(state, filters)
     wanted = parse_filters(filters)
     count = 0
@@ -138,7 +139,7 @@ def resolve(
             else "no conflict waits",
             hints=("`havasu-vc conflicts` lists what waits",),
         )
-    write_state(repo.git, state)
+    keep_answers(repo, state)
     return count
 
 
@@ -304,13 +305,17 @@ def _resolve_rows(
         return found, 0
     picked = pc.take(table, arrow_array(places)).combine_chunks()
     names = [f"{found.path}:feature:{label}" for label in labels(picked).to_pylist()]
-    first = None
+    first, order = None, None
     if resolution.renumber is not None:
         first = next_key(repo, state, found, len(places))
+        listed = repo.dataset(found.path, state.ours).listing_order(
+            conflict_keys(picked.to_batches()[0], schema), schema
+        )
+        order = None if listed is None else listed.to_numpy()
     rows = None
     if resolution.choice == WORKING_COPY and standing is not None and schema.key:
         rows = standing(found.path, conflict_keys(picked.to_batches()[0], schema), schema)
-    given = answer(picked, schema, resolution, names, first_key=first, standing=rows)
+    given = answer(picked, schema, resolution, names, first_key=first, order=order, standing=rows)
     for name, column in given.items():
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), _put(table.column(at), places, column))

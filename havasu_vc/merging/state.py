@@ -252,6 +252,7 @@ def _policy(value: Mapping[str, Any]) -> MergePolicy:
         None if side is None else Side(side),
         {name: Side(each) for name, each in value["columns"].items()},
         bool(value["fill_nulls"]),
+        bool(value.get("whole")),
     )
 
 

@@ -24,8 +24,9 @@ from havasu_vc.errors import CorruptionError
 from havasu_vc.history.conflicts import DatasetConflicts, Glance, conflict_columns
 from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
+from havasu_vc.merging.kart_merges import waiting_state
 from havasu_vc.merging.resolving import conflicts, labels
-from havasu_vc.merging.state import MergeState, require_state
+from havasu_vc.merging.state import MergeState
 from havasu_vc.merging.trees import (
     MergeRules,
     base_tree,
@@ -73,7 +74,7 @@ def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[Conf
     Whether there is a merge and what the filters say is looked at first, so that nothing is
     printed of what cannot be.
     """
-    state, found = require_state(repo.git), conflicts(repo, filters)
+    state, found = waiting_state(repo), conflicts(repo, filters)
     return (viewed_conflicts(repo, state, each) for each in found)
 
 
@@ -166,7 +167,7 @@ def _context(repo: OpenRepo, base: str, ours: str, theirs: str, name: str) -> Me
 
 def waiting_merge(repo: OpenRepo) -> WaitingMerge:
     """Return the merge that waits, and how much of it."""
-    state = require_state(repo.git)
+    state = waiting_state(repo)
     base = _base(repo, state)
     ancestor = repo.resolve(base).commit or base
     context = _context(repo, ancestor, state.ours, state.theirs, state.name)

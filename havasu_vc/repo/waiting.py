@@ -46,6 +46,11 @@ def merge_waits(git: GitRepository) -> bool:
 
 def merged_tree(git: GitRepository) -> str | None:
     """Return the tree with all that a merge that waits has merged, if one was made; else None."""
+    if git.kart_merge is not None:
+        try:
+            return (git.git_directory / "MERGED_TREE").read_text("ascii").strip() or None
+        except (OSError, ValueError):
+            return None
     try:
         value = json.loads((merge_folder(git) / "state.json").read_bytes())
         tree = value.get("merged")

@@ -23,6 +23,7 @@ __all__ = [
     "conflict_writer_named",
     "count_lines",
     "counts_object",
+    "labels_of",
 ]
 
 VERSIONS = ("ancestor", "ours", "theirs")
@@ -83,6 +84,15 @@ def counts_of(dataset: ConflictedDataset) -> ConflictCounts:
     """Return how much is in conflict."""
     rows = dataset.rows
     return ConflictCounts(0 if rows is None else rows.num_rows, len(dataset.meta))
+
+
+def labels_of(dataset: ConflictedDataset) -> list[str]:
+    """Return the labels of what is in conflict, by which it is resolved."""
+    rows = [] if dataset.rows is None else dataset.rows.column("label").to_pylist()
+    return [
+        *(f"{dataset.path}:feature:{label}" for label in rows),
+        *(f"{dataset.path}:meta:{item.name}" for item in dataset.meta),
+    ]
 
 
 def counts_object(counts: Mapping[str, ConflictCounts]) -> dict[str, Any]:

@@ -19,7 +19,13 @@ import pyarrow.compute as pc
 from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.model.types import is_whole
-from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
+from havasu_vc.writers.conflicts import (
+    VERSIONS,
+    conflict_total,
+    counts_object,
+    counts_of,
+    labels_of,
+)
 from havasu_vc.writers.json_style import LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rows import ChangeForm, joined, row_objects
@@ -41,6 +47,8 @@ def write_conflicts_json(
 ) -> int:
     """Print conflicts, or what `summary` asks for; return how many."""
     layout = LAYOUTS[options.json_style]
+    if options.flat:
+        return _write_labels(datasets, out, layout)
     out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY) + "{")
     total = 0
     for dataset in datasets:
@@ -54,6 +62,14 @@ def write_conflicts_json(
         total += conflict_total(dataset)
     out.write((layout.line(1) if total else "") + "}" + layout.line(0) + "}\n")
     return total
+
+
+def _write_labels(datasets: Iterable[ConflictedDataset], out: TextIO, layout: JsonLayout) -> int:
+    """Print the labels of what is in conflict, in one list."""
+    labels = [label for dataset in datasets for label in labels_of(dataset)]
+    out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY))
+    out.write(layout.dumps(labels, 1) + layout.line(0) + "}\n")
+    return len(labels)
 
 
 def _summary(dataset: ConflictedDataset, level: int) -> dict[str, Any]:

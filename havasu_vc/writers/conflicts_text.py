@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
-from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of
+from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of, labels_of
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import joined
@@ -53,6 +53,9 @@ def write_conflicts_text(
     total = 0
     for dataset in datasets:
         total += conflict_total(dataset)
+        if options.flat:
+            out.write("".join(f"{printable(label)}\n" for label in labels_of(dataset)))
+            continue
         if summary > 1:
             lines = count_lines({dataset.path: counts_of(dataset)})
             out.write("".join(f"{line}\n" for line in lines))

@@ -19,6 +19,7 @@ A diff as JSON lines in Kart's form, `kart.diff/v2`: one message per line.
     dataset       a dataset that is added (`+`) or removed (`-`)
     datasetInfo   any other dataset that has changes
     metaInfo      its schema, where that did not change
+    dataChanges   whether rows of it changed, where only that is asked
     meta          a meta item that changed
     feature       a row that changed
     featureCountEstimate   the numbers of rows by dataset, last, if asked for
@@ -197,7 +198,7 @@ def write_json_lines(
     )
     datasets = {}
     for diff in diffs:
-        summary = _write_dataset(diff, out, form)
+        summary = _write_dataset(diff, out, form, rows=not options.data_changes)
         if summary.has_changes:
             datasets[diff.path] = summary
     for change in options.files:
@@ -211,11 +212,18 @@ def write_json_lines(
     return ChangeSummary(datasets)
 
 
-def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetSummary:
+def _write_dataset(
+    diff: DatasetDiff, out: TextIO, form: ChangeForm, *, rows: bool
+) -> DatasetSummary:
     features = ChangeCounts()
     begun = bool(diff.meta) or is_of_kart(diff.header.kind)  # Kart names all of its own
     if begun:
         _write_head(diff, out)
+    if not rows:
+        first = next(nonempty(diff), None)
+        _line(out, type="dataChanges", dataset=diff.path, value=first is not None)
+        counts = ChangeCounts() if first is None else first.counts
+        return DatasetSummary(count_meta(diff.meta), counts)
     start = LINES.dumps({"type": "feature", "dataset": diff.path})[:-1] + ',"change":'
     for batch in nonempty(diff):
         if not begun:

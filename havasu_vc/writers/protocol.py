@@ -80,6 +80,8 @@ class WriterOptions:
     """The accuracy asked for, where JSON lines end with the numbers of rows that differ."""
     directory: Path | None = None
     """Where to write one file per dataset (GeoJSON) instead of to the stream."""
+    flat: bool = False
+    """Whether labels of conflicts stand in one list, not by dataset."""
 
     def __post_init__(self) -> None:
         unknown = (self.delta_filter or frozenset()).difference(DELTA_HALVES)

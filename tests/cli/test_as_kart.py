@@ -81,7 +81,7 @@ def test_called_kart_it_refuses_what_is_older_than_it_reads(
     for command in (["log"], ["show"], ["data", "ls"], ["upgrade", tmp_path / "new"]):
         refused = invoke(["-C", old, *command])
         assert refused.exit_code == 24 and not refused.stdout
-        assert f"the repository is in Kart's form V{number}" in refused.stderr
+        assert f"This Kart repo uses Datasets v{number}" in refused.stderr
     told = succeed(invoke(["-C", old, "data", "version"])).stdout
     assert told == f"This Kart repo uses Datasets v{number}\n"
     succeed(invoke(["-C", made, "log"]))
@@ -293,6 +293,57 @@ def test_called_kart_a_branch_tells_what_it_follows(
     run_git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*", cwd=repo)
     made = succeed(invoke(["-C", repo, "switch", "side"]))
     assert "Creating new branch 'side' to track 'origin/side'..." in made.output
+
+
+def test_called_kart_what_would_lose_edits_or_says_too_little_is_refused(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=A title"]))
+    assert invoke(["-C", repo, "create-patch"]).exit_code == 2
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        database.execute("DELETE FROM gpkg_extensions WHERE extension_name LIKE '%rtree%'")
+        for (name,) in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'rtree%'"
+        ).fetchall():
+            database.execute(f'DROP TRIGGER "{name}"')
+        database.execute('DELETE FROM "table" WHERE id = 1')
+        database.commit()
+    before = run_git("rev-parse", "HEAD", cwd=repo)
+    refused = invoke(["-C", repo, "reset", "HEAD^"])
+    assert refused.exit_code == 29
+    assert "You have uncommitted changes in your working copy." in refused.stderr
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
+    succeed(invoke(["-C", repo, "reset", "HEAD^", "--discard-changes"]))
+    assert run_git("rev-parse", "HEAD", cwd=repo) != before
+
+
+def test_called_kart_geojson_goes_into_a_folder_that_is_made(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo, folder = tmp_path / "repo", tmp_path / "out"
+    imported(repo, csv_file)
+    more: list[str | Path] = ["-C", repo, "diff", "[EMPTY]...HEAD", "-o", "geojson", "--output"]
+    succeed(invoke([*more, folder]))
+    assert [file.name for file in folder.iterdir()] == ["table.geojson"]
+    (folder / "old.geojson").write_text("{}")
+    (folder / "notes.txt").write_text("")
+    succeed(invoke([*more, folder]))
+    assert sorted(file.name for file in folder.iterdir()) == ["notes.txt", "table.geojson"]
+    refused = invoke([*more, folder / "notes.txt"])
+    assert refused.exit_code == 2
+    assert "Output path should be a directory for GeoJSON format." in refused.stderr
+
+
+def test_json_lines_without_rows_say_whether_there_were_any(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    how = ["-o", "json-lines", "--diff-format=no-data-changes"]
+    said = succeed(invoke(["-C", repo, "diff", "[EMPTY]...HEAD", *how])).stdout
+    last = json.loads(said.splitlines()[-1])
+    assert last == {"type": "dataChanges", "dataset": "table", "value": True}
+    assert '"feature"' not in said
 
 
 def test_a_branch_of_a_remote_alone_is_not_guessed_when_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,10 @@ from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.terminal import printable, styled
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.kart import Upstream
+    from havasu_vc.store.refs import Branch
 
 __all__ = ["command"]
 
@@ -99,11 +104,21 @@ def _list(repo: Repo, *, color: bool) -> None:
         click.echo(f"* {styled(name, 'green', color)}" if branch.is_head else f"  {name}")
 
 
+def _upstream(repo: Repo, branch: Branch) -> Upstream | None:
+    """Return the branch that one follows, and how far they are apart where both are here."""
+    if branch.upstream is None:
+        return None
+    from havasu_vc.store.refs import count_apart
+
+    ahead, behind = count_apart(repo.git, branch.commit, branch.upstream) or (0, 0)
+    return {"branch": branch.upstream, "ahead": ahead, "behind": behind}
+
+
 def _json(repo: Repo) -> dict[str, object]:
     """Return the branches in Kart's form."""
     branches = {}
     for branch in repo.branches():
         item: dict[str, object] = {"commit": branch.commit, "abbrevCommit": branch.commit[:7]}
-        item |= {"branch": branch.name, "upstream": branch.upstream}
+        item |= {"branch": branch.name, "upstream": _upstream(repo, branch)}
         branches[branch.name] = item
     return {"kart.branch/v1": {"current": repo.head_branch, "branches": branches}}

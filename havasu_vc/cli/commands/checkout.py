@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.branches import find_goal, follow
-from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_head, tell_update
+from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
@@ -179,8 +179,7 @@ def command(
     if names or branch is not None:
         was = repo.head().commit
         created = _switch(repo, names, branch, discard, guess=guess)
-        tell_update(invocation, repo, was)
-        tell_head(invocation, repo, created=created)
+        tell_move(invocation, repo, was, created=created)
         if not tables.given:
             _print(invocation, repo, created=created)
             return

@@ -13,7 +13,7 @@ import click
 from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, Command, output_option
-from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.output import folder_for_geojson, opened_output
 from havasu_vc.cli.pager import paged_output
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ FORMATS = (
     count=True,
     help="Only list what is in conflict; -ss only tells how many.",
 )
+@click.option("--flat", is_flag=True, help="List labels of all datasets together, with -s.")
 @click.option("--crs", metavar="CRS", help="Show geometries in this CRS.")
 @output_option
 @click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out.")
@@ -62,6 +63,7 @@ def command(
     filters: tuple[str, ...],
     output_format: str,
     summary: int,
+    flat: bool,
     crs: str | None,
     output: Path | None,
     json_style: str | None,
@@ -76,9 +78,11 @@ def command(
     from havasu_vc.writers import JsonStyle, WriterOptions
     from havasu_vc.writers.conflicts import conflict_writer_named
 
+    if flat and (summary != 1 or output_format.startswith("geojson")):
+        raise click.UsageError("--flat is about the labels that -s lists, as text or JSON")
     name, style = parse_format(output_format, json_style)
     repo = invocation.open_repo()
-    options = WriterOptions(json_style=JsonStyle(style))
+    options = WriterOptions(json_style=JsonStyle(style), flat=flat)
     if crs is not None:
         from havasu_vc.looking import reprojection
 
@@ -91,7 +95,7 @@ def command(
         how = replace(options, color=invocation.colored(sys.stdout))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
             count = write(found, out, how, summary)
-    elif name == "geojson" and output.is_dir():
+    elif name == "geojson" and folder_for_geojson(output):
         count = write(found, sys.stdout, replace(options, directory=output), summary)
     else:
         with opened_output(output) as out:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, output_option, style_option
@@ -36,6 +38,9 @@ def command(
 
     The patch is JSON in Kart's form and names the commit that it is made on.
     """
+    source = click.get_current_context().get_parameter_source("revision")
+    if is_called_kart() and source is ParameterSource.DEFAULT:
+        raise click.UsageError("Missing argument 'COMMIT'.")
     repo = invocation.open_repo()
     commit, found = repo.create_patch(revision, filters)
     # A patch without a dataset that cannot be read would be another commit's.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.switch import head_object, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
@@ -37,6 +38,8 @@ def command(invocation: Invocation, revision: str, mode: str | None, discard: bo
     if mode is None:
         # Kart, which has no modes, takes it alone.
         mode = "hard" if discard and repo.git.follows_kart else "mixed"
+        if is_called_kart():
+            mode = "hard"  # which refuses where tables have edits
     if discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
     commit = repo.reset(revision, mode=mode, discard=discard)

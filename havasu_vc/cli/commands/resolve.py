@@ -71,7 +71,8 @@ def command(
     havasu-vc resolve trees:feature:500 --column species=theirs
     havasu-vc resolve --all --with=ours
     """
-    if bool(labels) == everything:
+    # Without labels Kart renumbers all that can be.
+    if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")
     sides = {}
     for name, side in map(parse_assignment, columns):

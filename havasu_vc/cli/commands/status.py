@@ -141,7 +141,8 @@ def _json(
 ) -> dict[str, object]:
     value: dict[str, object] = dict(status_object(printed))
     # Kart's readers pass over what they do not know.
-    if status.state != "clean" or problems or notes:
+    told = status.state != "clean" and not (is_called_kart() and status.waiting is not None)
+    if told or problems or notes:
         ours = {"state": status.state, "problems": list(problems)}
         value["havasu.status/v1"] = {**ours, "notes": list(notes)} if notes else ours
     return value

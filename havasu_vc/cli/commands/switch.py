@@ -18,7 +18,7 @@ from havasu_vc.writers.commits import ABBREVIATED
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Head, Switched
 
-__all__ = ["command", "head_object", "open_to_switch", "tell_head", "tell_update"]
+__all__ = ["command", "head_object", "open_to_switch", "tell_head", "tell_move"]
 
 
 @click.command("switch", cls=Command)
@@ -89,8 +89,18 @@ def command(
 def _tell(invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False) -> None:
     value: Switched = {**head_object(repo), "created": created}
     invocation.result("havasu.switch/v1", value)
-    tell_update(invocation, repo, was)
+    tell_move(invocation, repo, was, created=created)
+
+
+def tell_move(
+    invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False
+) -> None:
+    """Tell where HEAD is now, and in Kart's place that the working copy is brought there."""
+    if not created:
+        tell_update(invocation, repo, was)
     tell_head(invocation, repo, created=created)
+    if created:
+        tell_update(invocation, repo, was)
 
 
 def tell_update(invocation: Invocation, repo: Repo, was: str | None) -> None:

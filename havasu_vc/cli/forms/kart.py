@@ -192,7 +192,7 @@ class ListedBranch(TypedDict):
     """The first digits of that."""
     branch: str
     """Its name."""
-    upstream: str | None
+    upstream: Upstream | None
     """The branch that it follows."""
 
 

@@ -196,3 +196,146 @@ def test_one_whose_files_are_damaged_is_only_given_up(stopped: Stopped) -> None:
     run(stopped.repo, "merge", "--abort")
     assert not stopped.waits()
     assert rows(stopped.repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
+
+
+# One merge for both programs
+
+
+def index_of(stopped: Stopped) -> dict[str, str]:
+    """Return what an index in which a merge waits holds: blobs by path."""
+    index = pygit2.Index(str(stopped.place / "MERGED_INDEX"))
+    return {entry.path: str(entry.id) for entry in index}
+
+
+def test_what_kart_left_is_listed_and_resolved_here(stopped: Stopped) -> None:
+    repo = stopped.repo
+    listed = run(repo, "conflicts", "-s", "--flat", "-o", "json:compact")
+    assert listed == '{"kart.conflicts/v1": ["points:feature:1", "points:feature:2"]}\n'
+    assert "points:feature: 2 conflicts" in run(repo, "status")
+    run(repo, "resolve", "points:feature:1", "--with=theirs")
+    assert rows(repo) == [(1, "side"), (2, "main"), (3, "c"), (4, "dd")]
+    assert run(repo, "conflicts", "-s", "--flat") == "points:feature:2\n"
+    found = index_of(stopped)
+    assert found[f".resolves/0/0/{FIRST}"] == str(stopped.sides["theirs"][FIRST].id)
+    assert ".resolves/0/resolved" in found
+    run(repo, "resolve", "points:feature:2", "--with=delete")
+    assert [path for path in index_of(stopped) if path.startswith(".resolves/1")] == [
+        ".resolves/1/resolved"
+    ]
+    run(repo, "merge", "--continue")
+    assert rows(repo) == [(1, "side"), (3, "c"), (4, "dd")]
+    assert not stopped.waits()
+    assert "working copy clean" in run(repo, "status")
+
+
+def test_what_kart_resolved_counts(stopped: Stopped) -> None:
+    stopped.resolve()
+    assert "No conflicts" in run(stopped.repo, "conflicts", "-s", "--flat")
+    run(stopped.repo, "resolve", "points:feature:1", "--with=ours", code=50)
+
+
+def test_our_merge_stops_as_karts_does(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "karts").mkdir()
+    for folder in (tmp_path, tmp_path / "karts"):
+        shutil.copytree(made / "repo", folder / "repo")
+    karts = Stopped(tmp_path / "karts")
+    repo = tmp_path / "repo"
+    assert "2 conflicts" in run(repo, "merge", "side")
+    place = repo / ".kart"
+    for name in ("MERGE_HEAD", "MERGE_BRANCH", "MERGE_MSG", "MERGED_TREE"):
+        assert (place / name).read_text().strip() == (karts.place / name).read_text().strip()
+    ours = {e.path: str(e.id) for e in pygit2.Index(str(place / "MERGED_INDEX"))}
+    for path, blob in index_of(karts).items():
+        # What stands under the name of what is in conflict is never read.
+        assert path in ours
+        assert path in (FIRST, SECOND) or ours[path] == blob
+    assert rows(repo) == rows(karts.repo)
+    assert "fid" not in run(repo, "diff")
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        state = "SELECT value FROM gpkg_kart_state WHERE key = 'tree'"
+        assert database.execute(state).fetchone() == ((place / "MERGED_TREE").read_text().strip(),)
+    run(repo, "merge", "--abort")
+    assert rows(repo) == [(1, "main"), (2, "main"), (3, "c"), (4, "d")]
+    assert not (place / "MERGED_INDEX").exists()
+
+
+def test_a_row_with_a_new_key_is_two_entries(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "repo", tmp_path / "repo")
+    repo = tmp_path / "repo"
+    edit(repo, "INSERT INTO points (id, name) VALUES (9, 'ours')")
+    run(repo, "commit", "-m", "More")
+    run(repo, "switch", "side")
+    edit(repo, "INSERT INTO points (id, name) VALUES (9, 'theirs')")
+    run(repo, "commit", "-m", "More")
+    run(repo, "switch", "main")
+    run(repo, "merge", "side")
+    run(repo, "resolve", "points:feature:9", "--renumber=theirs")
+    place = repo / ".kart" / "MERGED_INDEX"
+    there = {e.path for e in pygit2.Index(str(place)) if e.path.startswith(".resolves")}
+    (number,) = {path.split("/")[1] for path in there}
+    assert there == {
+        f".resolves/{number}/resolved",
+        f".resolves/{number}/0/{FEATURE}kQk=",
+        f".resolves/{number}/1/{FEATURE}kQo=",
+    }
+    run(repo, "resolve", "points:feature:1", "--with=ours")
+    run(repo, "resolve", "--all", "--with=theirs")
+    run(repo, "merge", "--continue")
+    expected = [(1, "main"), (2, "side"), (3, "c"), (4, "dd"), (9, "ours"), (10, "theirs")]
+    assert rows(repo) == expected
+    assert "working copy clean" in run(repo, "status")
+
+
+def test_in_karts_place_a_row_is_in_conflict_as_a_whole(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two columns, one changed on either side: we merge them, Kart does not."""
+    shutil.copytree(made / "repo", tmp_path / "repo")
+    repo = tmp_path / "repo"
+    run(repo, "switch", "-c", "wide", "main^")
+    edit(repo, "ALTER TABLE points ADD COLUMN size INTEGER")
+    run(repo, "commit", "-m", "A column")
+    run(repo, "switch", "-c", "other")
+    edit(repo, "UPDATE points SET size = 5 WHERE id = 3")
+    run(repo, "commit", "-m", "Size")
+    run(repo, "switch", "wide")
+    edit(repo, "UPDATE points SET name = 'cc' WHERE id = 3")
+    run(repo, "commit", "-m", "Name")
+    assert "1 conflict" not in run(repo, "merge", "-n", "other")
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
+    assert "points:feature: 1 conflict" in run(repo, "merge", "other")
+    assert run(repo, "conflicts", "-s", "--flat") == "points:feature:3\n"
+    run(repo, "resolve", "points:feature:3", "--with=theirs")
+    run(repo, "merge", "--continue")
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        row = database.execute("SELECT name, size FROM points WHERE id = 3").fetchone()
+    assert row == ("c", 5)
+
+
+def test_columns_that_both_sides_add_are_in_conflict_in_karts_place(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made / "repo", tmp_path / "repo")
+    repo = tmp_path / "repo"
+    run(repo, "switch", "-c", "other", "main^")
+    edit(repo, "ALTER TABLE points ADD COLUMN size INTEGER")
+    edit(repo, "UPDATE points SET size = 3 WHERE id = 3")
+    run(repo, "commit", "-m", "Size")
+    run(repo, "switch", "-c", "mine", "main^")
+    edit(repo, "ALTER TABLE points ADD COLUMN place TEXT")
+    edit(repo, "UPDATE points SET place = 'here' WHERE id = 3")
+    run(repo, "commit", "-m", "Place")
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
+    run(repo, "merge", "other")
+    listed = run(repo, "conflicts", "-s", "--flat").splitlines()
+    assert listed == ["points:feature:3", "points:meta:schema.json"]
+    said = run(repo, "resolve", "points:feature:3", "--with=theirs", code=20)
+    assert "There are still unresolved meta-item conflicts for dataset points." in said
+    run(repo, "resolve", "points:meta:schema.json", "--with=theirs")
+    run(repo, "resolve", "points:feature:3", "--with=theirs")
+    run(repo, "merge", "--continue")
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        row = database.execute("SELECT * FROM points WHERE id = 3").fetchone()
+        names = [each[1] for each in database.execute("PRAGMA table_info(points)")]
+    assert (names, row) == (["id", "name", "size"], (3, "c", 3))
+    assert "working copy clean" in run(repo, "status")
