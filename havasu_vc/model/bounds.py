@@ -203,6 +203,6 @@ def _shortest_arc(bounds: Sequence[GeographicBounds]) -> tuple[float, float]:
             found, widest = (one.west, last), one.west - reach
         if one.crosses:
             reach = math.inf
-        elif one.east > reach:
+        elif one.east >= reach:  # equal where -180 is the 180 at which the last one ends
             reach = last = one.east
     return found

@@ -18,6 +18,9 @@ def test_hav_70_crossing_bounds_have_two_parts() -> None:
     assert crossing.contains(175, 15)
     assert crossing.contains(-175, 15)
     assert not crossing.contains(0, 15)
+    assert not crossing.contains(175, 9)
+    assert (around(10, 25).width, around(10, 10).width) == (15, 0)
+    assert not around(10, 10).crosses
     assert GeographicBounds(1, 2, 3, 4).parts == (Bounds(1, 2, 3, 4),)
 
 
@@ -32,11 +35,23 @@ def test_hav_70b_unions_know_of_the_wrap() -> None:
     assert around(-180, 180).union(around(3, 4)) == around(-180, 180)
     assert around(-180, -170).union(around(170, 180)) == crossing
     assert around(10, 20).union(around(-20, -10)) == around(-20, 20)
+    # Half a degree less the one way around than the other.
+    assert around(-90, -80).union(around(95, 95.5)) == around(95, -80)
+    # The meridian of -180 is that of 180, and lies in what holds it by either name.
+    assert around(-180, -180).union(around(170, 180)) == around(170, -180)
 
 
 @pytest.mark.parametrize(
     "corners",
-    [(181, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 91), (float("nan"), 0, 0, 0), (0, 0, 0, float("nan"))],
+    [
+        (181, 0, 0, 0),
+        (-180.5, 0, 0, 0),
+        (0, 1, 0, 0),
+        (0, 0, 0, 91),
+        (0, -90.5, 0, 0),
+        (float("nan"), 0, 0, 0),
+        (0, 0, 0, float("nan")),
+    ],
 )
 def test_what_is_no_rectangle_on_the_globe(corners: tuple[float, float, float, float]) -> None:
     with pytest.raises(ValueError, match="bounds"):
@@ -53,6 +68,11 @@ def test_what_is_no_rectangle_on_the_globe(corners: tuple[float, float, float, f
         (0, 360, (-180, 180)),
         (-180, 180, (-180, 180)),
         (0, 359, (0, -1)),
+        (5, 5, (5, 5)),
+        (-180, -180, (-180, -180)),
+        (170, 180.5, (170, -179.5)),
+        (-180.5, -170, (179.5, -170)),
+        (530, 539.5, (170, 179.5)),
     ],
 )
 def test_longitudes_of_any_turn(west: float, east: float, expected: tuple[float, float]) -> None:
