@@ -86,7 +86,7 @@ class ObjectStoreRemote:
 
     def claims(self) -> Claims:
         """Return what pushes rely on now."""
-        with reporting_store_errors(self._name, "read"):
+        with reporting_store_errors(self._name, "asked"):
             return read_claims(self._system, self._root, time.time())
 
     @contextmanager

@@ -1,7 +1,9 @@
 """File systems by URL, one per place and process, since connections cost more than requests.
 
 A server that says nothing for a minute is given up, after a few tries. What a store says
-of something that went wrong becomes one line, by `reporting_store_errors`.
+of something that went wrong becomes one line, by `reporting_store_errors`. An answer to a
+question (what is there, was it written) that does not end is cut off: the libraries would keep
+all of it.
 
 Data files that go to a bucket as soon as they are written, by tasks on any machine.
 
@@ -16,10 +18,13 @@ import os
 import platform
 import re
 import shutil
+import socket
+import struct
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +39,7 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_urls import Arguments, shown_url, system_arguments
 
 __all__ = [
+    "MOST_OF_AN_ANSWER",
     "FarFileStore",
     "create_object",
     "file_system_at",
@@ -64,6 +70,82 @@ _HINTS = {
 }
 
 
+MOST_OF_AN_ANSWER = 16 << 20
+"""Bytes that answer a question at most; a page of a thousand long names takes four million."""
+_LOOKS = 0.03
+"""Seconds between two looks at what has come."""
+_BYTES_ACKED = 120  # in Linux's `tcp_info`, followed by how many were received
+
+
+class _Watch:
+    """A look at our connections to stores, from a thread, while anybody waits for an answer.
+
+    What a connection brings since something was last sent by it is one answer. No library tells
+    how much that is, or takes a limit; Linux does, by connection, and elsewhere none is set.
+    """
+
+    def __init__(self) -> None:
+        self.ports = {443}
+        """Of stores; other connections of the process are not ours to cut."""
+        self.cut = 0
+        """How many answers were cut off."""
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._over = threading.Event()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Watch while the caller waits."""
+        with self._lock:
+            self._waiting += 1
+            if self._waiting == 1:
+                self._over = threading.Event()
+                threading.Thread(target=self._look, args=(self._over,), daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                if not self._waiting:
+                    self._over.set()
+
+    def _look(self, over: threading.Event) -> None:
+        before: dict[str, tuple[int, int]] = {}
+        while not over.wait(_LOOKS):
+            now: dict[str, tuple[int, int]] = {}
+            for number in os.listdir("/proc/self/fd"):
+                with suppress(OSError):
+                    name = os.readlink(f"/proc/self/fd/{number}")
+                    if name.startswith("socket:"):
+                        now[name] = self._look_at(int(number), before.get(name))
+            before = now
+
+    def _look_at(self, number: int, before: tuple[int, int] | None) -> tuple[int, int]:
+        """Return what a connection sent, and had received by then; cut off a long answer."""
+        with socket.socket(fileno=os.dup(number)) as found:
+            if found.type != socket.SOCK_STREAM or found.getpeername()[1] not in self.ports:
+                return 0, 0
+            told = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            sent, received = struct.unpack_from("=QQ", told, _BYTES_ACKED)
+            if before is None or before[0] != sent:
+                return sent, received
+            if received - before[1] > MOST_OF_AN_ANSWER:
+                self.cut += 1
+                found.shutdown(socket.SHUT_RDWR)
+            return before
+
+
+_WATCH = _Watch()
+
+
+def _asking() -> AbstractContextManager[None]:
+    """Cut off answers without end, where that can be told."""
+    return _WATCH.waiting() if hasattr(socket, "TCP_INFO") and _PROC.is_dir() else nullcontext()
+
+
+_PROC = Path("/proc/self/fd")
+
+
 @contextmanager
 def reporting_store_errors(
     name: str,
@@ -72,14 +154,24 @@ def reporting_store_errors(
     kinds: tuple[type[Exception], ...] = (OSError,),
     passing: tuple[type[OSError], ...] = (),
 ) -> Iterator[None]:
-    """Turn what a store says into StorageError: `name` cannot be `what`; some errors pass."""
+    """Turn what a store says into StorageError: `name` cannot be `what`; some errors pass.
+
+    What is read may be long; any other answer ends before long, or is cut off.
+    """
+    cut = _WATCH.cut
     try:
-        yield
+        with nullcontext() if what == "read" else _asking():
+            yield
     except HavasuError:
         raise  # some are OSErrors, and have said what they mean
     except kinds as error:
         if isinstance(error, passing):
             raise
+        if _WATCH.cut > cut:
+            raise StorageError(
+                f"{name} cannot be {what}: its answer was longer than {MOST_OF_AN_ANSWER:,} bytes",
+                hints=(_HINT,),
+            ) from error
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = _AROUND.sub("", lines[0])[:300]
         hint = next((hint for sign, hint in _HINTS.items() if sign in reason), _HINT)
@@ -102,6 +194,11 @@ def object_system(url: str) -> tuple[Any, str]:
 def file_system_at(kind: str, arguments: Arguments) -> Any:
     """Return a file system of a kind; one made of the same arguments is the same."""
     given = dict(arguments)
+    for place in (given.get("endpoint_override"), given.get("blob_storage_authority")):
+        if place and (
+            port := urlsplit(f"//{place}").port or (given.get("scheme") == "http" and 80)
+        ):
+            _WATCH.ports.add(port)
     match kind:
         case "s3":
             bucket = given.pop("bucket")
@@ -141,7 +238,8 @@ def create_object(url: str, data: bytes) -> bool | None:
         store, key = _store(url, os.environ)
         if store is None:
             return None
-        put(store, key, data, mode="create")
+        with _asking():
+            put(store, key, data, mode="create")
     except AlreadyExistsError:
         return False
     except (BaseError, OSError, ValueError):
