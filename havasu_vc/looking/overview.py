@@ -53,6 +53,16 @@ def status(repo: OpenRepo) -> RepoStatus:
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
     problems = list(_problems(repo))
+    begun = None
+    if operation is not Operation.NONE:
+        from havasu_vc.merging import read_cut_off
+
+        begun = read_cut_off(repo.git)
+    if begun is not None:
+        problems.append(
+            f"a {begun.kind} was cut off, and is half done: "
+            f"`havasu-vc {begun.kind} --abort` puts back what was before it"
+        )
     waiting = None
     if repo.git.kart_merge is not None or merge_waits(repo.git):
         # Only now is Arrow needed.
@@ -76,6 +86,7 @@ def status(repo: OpenRepo) -> RepoStatus:
         tuple(problems),
         waiting,
         branch_with_commits(repo.git) if head.commit is None else None,
+        begun is not None,
     )
 
 

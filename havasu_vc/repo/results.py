@@ -157,6 +157,8 @@ class RepoStatus:
     """The merge that waits, if one does and its state can be read."""
     elsewhere: str | None = None
     """A branch to switch to that has commits, here or on a remote, where HEAD's has none."""
+    cut_off: bool = False
+    """Whether git was cut off in the middle of `state`, which can only be put back."""
 
 
 @dataclass(frozen=True, slots=True)

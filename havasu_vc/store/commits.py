@@ -185,16 +185,31 @@ def store_commit(
         check=False,
     )
     if done.code:
-        lines = [line.removeprefix("error: ") for line in done.error_lines]
-        said = [line for line in lines if not line.startswith(("fatal: ", "hint: "))]
-        raise StateError(
-            f"the commit could not be signed: {'; '.join(said[-2:]) or done.message}",
-            hints=(
-                f"`git config {_SETTING} false` makes commits without a signature",
-                "`git config user.signingkey KEY` and `gpg.format` say how they are signed",
-            ),
-        )
-    return done.text.strip()
+        lines = [line.removeprefix("error:").strip() for line in done.error_lines]
+        said = [line for line in lines if line and not line.startswith(("fatal: ", "hint: "))]
+        raise _unsigned("; ".join(said[-2:]) or "the program that signs failed without a word")
+    commit = done.text.strip()
+    # git takes whatever that program wrote, and neither git nor we could read the commit again.
+    if not _SIGNED.search(read_object(git.objects, commit, "commit")):
+        (git.common_directory / "objects" / commit[:2] / commit[2:]).unlink(missing_ok=True)
+        raise _unsigned("what the program that signs wrote is no signature")
+    return commit
+
+
+_SIGNED = re.compile(
+    rb"\A(?:[a-z][^\0\n]*\n)+?gpgsig(?:-sha256)? -----BEGIN "
+    rb"[^\0\n]*\n(?: [^\0\n]*\n)* -----END [^\0\n]*\n"
+)
+
+
+def _unsigned(reason: str) -> StateError:
+    return StateError(
+        f"the commit could not be signed: {reason}",
+        hints=(
+            f"`git config {_SETTING} false` makes commits without a signature",
+            "`git config user.signingkey KEY` and `gpg.format` say how they are signed",
+        ),
+    )
 
 
 def _environment(role: str, who: Signature) -> dict[str, str]:

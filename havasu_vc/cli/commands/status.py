@@ -62,7 +62,7 @@ def command(invocation: Invocation, output_format: str, list_untracked_tables: b
             click.echo(line)
     if status.state not in ("clean", "merge of Kart's") and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
-        if status.state not in ("bisect", "am"):
+        if status.state not in ("bisect", "am") and not status.cut_off:
             go_on = "`havasu-vc merge --continue` merges the rows and concludes it."
             click.echo(in_karts_words(go_on))
     for title, lines in (("Notes", notes), ("Problems", problems)):

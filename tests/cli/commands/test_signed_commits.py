@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,3 +79,133 @@ def test_a_key_that_is_not_there_stops_the_commit(repo: Repo, tmp_path: Path) ->
     run_git("config", "commit.gpgsign", "false", cwd=repo.path)
     succeed(run(repo, "import", release, "points", "--replace"))
     assert_clean(repo)
+
+
+SIGNERS = {
+    "fails": ("echo no key for you >&2; exit 1", "no key for you"),
+    "fails without a word": ("exit 3", "the program that signs failed without a word"),
+    "is killed": ("kill -9 $$", "died of signal 9"),
+    "writes nothing": ("exit 0", "No such file"),
+    "writes nonsense": ("printf 'tree nonsense' > \"${@: -1}.sig\"", "is no signature"),
+    "writes bytes": ("printf 'x\\0y\\n\\nz' > \"${@: -1}.sig\"", "is no signature"),
+    "leaves it empty": (': > "${@: -1}.sig"', "is no signature"),
+}
+"""Programs that stand for `ssh-keygen`, and a part of what is said of them."""
+
+
+def signer(repo: Repo, folder: Path, script: str) -> None:
+    program = folder / "signer"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    run_git("config", "gpg.ssh.program", str(program), cwd=repo.path)
+
+
+def seen(repo: Repo) -> tuple[object, ...]:
+    """Return everything that a person sees of a repository."""
+    git = ("rev-parse", "HEAD"), ("status", "--porcelain"), ("fsck", "--strict", "--no-dangling")
+    return (*(run_git(*command, cwd=repo.path) for command in git), read(repo))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("what", SIGNERS)
+def test_a_program_that_does_not_sign_changes_nothing(
+    repo: Repo, tmp_path: Path, what: str
+) -> None:
+    script, reason = SIGNERS[what]
+    before = seen(repo)
+    signer(repo, tmp_path, script)
+    release = tmp_path / "points.csv"
+    release.write_text("id,name,height\n1,A,1\n2,b,2\n3,c,3\n")
+    command = ("import", release, "points", "--replace", "-m", "m")
+
+    refused = run(repo, *command)
+
+    assert refused.exit_code == 20
+    assert reason in refused.stderr.splitlines()[0]
+    assert seen(repo) == before
+    run_git("config", "--unset", "gpg.ssh.program", cwd=repo.path)
+    succeed(run(repo, *command))
+    assert signatures(repo, "HEAD~1..HEAD") == ["G m"]
+    assert_clean(repo)
+
+
+def test_a_passphrase_that_nobody_can_type_is_told(repo: Repo, tmp_path: Path) -> None:
+    key = run_git("config", "user.signingkey", cwd=repo.path).strip()
+    change = ["ssh-keygen", "-q", "-p", "-f", key]
+    subprocess.run([*change, "-P", "", "-N", "secret"], check=True, capture_output=True)
+    before = seen(repo)
+
+    with started(repo, "commit", "--amend", "-m", "m") as done:
+        said = done.communicate(timeout=60)[1]
+
+    assert (done.returncode, "the commit could not be signed" in said) == (20, True)
+    assert "passphrase" in said and seen(repo) == before
+    subprocess.run([*change, "-P", "secret", "-N", ""], check=True, capture_output=True)
+    succeed(run(repo, "commit", "--amend", "-m", "m"))
+    assert signatures(repo, "HEAD") == ["G m"]
+
+
+def started(repo: Repo, *arguments: str) -> subprocess.Popen[str]:
+    """Start a command in a session of its own, without a terminal."""
+    return subprocess.Popen(
+        [Path(sys.executable).with_name("havasu-vc"), *arguments],
+        cwd=repo.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={k: v for k, v in os.environ.items() if k not in ("DISPLAY", "SSH_ASKPASS")},
+    )
+
+
+KILLED: dict[str, tuple[str, ...]] = {
+    "merge": ("merge", "side", "-m", "m"),
+    "revert": ("revert", "HEAD", "-m", "m"),
+    "amend": ("commit", "--amend", "-m", "m"),
+    "rebase": ("rebase", "side"),
+    "cherry-pick": ("cherry-pick", "main..side"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("what", KILLED)
+def test_a_command_that_is_killed_while_it_signs_loses_nothing(
+    repo: Repo, tmp_path: Path, what: str
+) -> None:
+    """A rebase and a range of picks are git's own, and are put back before they are done again."""
+    repo.create_branch("side")
+    write(repo, {**FIRST, 1: ("A", 1)}, message="Ours")
+    repo.switch("side")
+    for number in (2, 3):
+        write(repo, {**FIRST, 2: ("B", number)}, message=f"Theirs {number}")
+    repo.switch("main")
+    before = seen(repo)
+    called = tmp_path / "called"
+    signer(repo, tmp_path, f"echo $$ > {called}; exec sleep 600")
+
+    with started(repo, *KILLED[what]) as done:
+        wait_for(lambda: called.exists() or done.poll() is not None)
+        os.kill(done.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(done.pid, signal.SIGKILL)
+    assert done.returncode == -signal.SIGKILL
+
+    run_git("config", "--unset", "gpg.ssh.program", cwd=repo.path)
+    if what in ("rebase", "cherry-pick"):
+        told = succeed(run(repo, "status")).stdout
+        assert f"a {what} was cut off" in told and "--continue" not in told
+        assert run(repo, *KILLED[what]).exit_code == 20
+        succeed(run(repo, what, "--abort"))
+    assert seen(repo) == before
+    succeed(run(repo, *KILLED[what]))
+    assert {line[0] for line in signatures(repo, "HEAD~1..HEAD")} == {"G"}
+    assert_clean(repo)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
