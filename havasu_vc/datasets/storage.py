@@ -24,6 +24,9 @@ class Fetcher(Protocol):
     def fetch(self, files: Sequence[tuple[str, int]]) -> None:
         """Bring files, given by name and size; raise for the first that cannot be had."""
 
+    def bucket(self) -> str | None:
+        """Return the bucket that has them, where others can read them; None if none has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:

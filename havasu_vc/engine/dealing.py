@@ -36,17 +36,21 @@ _ALIGNMENT = 64
 
 
 def run_dealt_in(
-    engine: Engine, folder: Path, dealing: Sequence[Task], owners: Sequence[Task]
+    engine: Engine,
+    folder: Path,
+    dealing: Sequence[Task],
+    owners: Sequence[Task],
+    description: str = "",
 ) -> Batches:
     """Run what deals on an engine, with pieces in a folder, then the owners."""
     spilling = [task_of(spill_pieces, task, str(folder)) for task in dealing]
     pieces: list[list[OwnedPiece]] = [[] for _ in owners]
-    for places in engine.run(spilling, description="Dealing rows out"):
+    for places in engine.run(spilling, description="Dealing rows out") if spilling else ():
         for place in places.to_pylist():
             segment = (place["path"], place["offset"], place["length"])
             pieces[place["part"]].append((place["num_rows"], task_of(read, (segment,))))
     given = [given_to(owner, each) for owner, each in zip(owners, pieces, strict=True)]
-    yield from engine.run(given, description="Writing")
+    yield from engine.run(given, description=description or "Writing")
 
 
 def given_to(owner: Task, pieces: Sequence[OwnedPiece]) -> Task:

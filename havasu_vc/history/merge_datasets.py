@@ -40,7 +40,8 @@ from havasu_vc.history.conflicts import (
 )
 from havasu_vc.history.diff import planned_changes, row_changes
 from havasu_vc.history.merge import merge_changes, renumbered_rows, with_resolutions
-from havasu_vc.model.changes import ChangeBatch, count_changes
+from havasu_vc.history.summing import changes_counted
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
@@ -113,6 +114,7 @@ def merge_dataset(
         return other if side is Side.THEIRS else mine
     if glance is not None and joined(versions) is not None:
         return mine
+    versions = _in_place(versions, settings)
     both = None if glance is not None else union(versions, settings)
     if both is not None:
         return MergedDataset(ours, both)
@@ -159,6 +161,7 @@ class DatasetMerger:
         self._path = path
         self._base = versions.base
         self._ours = versions.ours.with_storage(storage)
+        self._url = versions.url
         self._theirs = versions.theirs
         self._settings = settings
         self._policy = policy
@@ -186,6 +189,10 @@ class DatasetMerger:
             joined = self._joins and edit.join(self._theirs)
             changed = edit.counts.total or more or documents or self._back or adopted or joined
             tree = edit.finish() if changed else None
+        if tree is not None and self._url is not None:
+            from havasu_vc.datasets.havasu.far import sent
+
+            tree = sent(tree, self._ours.storage.staging, self._url)
         conflicts = self._conflicts(pieces, columns.schema)
         return MergedDataset(internals, tree, conflicts)
 
@@ -340,9 +347,12 @@ class DatasetMerger:
             yield from renumbered_rows(rows, schemas)
 
     def _steps(self, schemas: MergeSchemas, plans: MergePlans | None) -> Iterator[MergeStep]:
+        settings = self._settings
+        if self._url is not None and plans is not None and not _for_owners(plans):
+            settings = replace(settings, engine="local")  # tasks would give rows to a shared folder
         with ExitStack() as stack:
             engines = [
-                stack.enter_context(self._settings.open_engine(view.size))
+                stack.enter_context(settings.open_engine(view.size))
                 for view in (self._ours, self._theirs)
             ]
             if plans is None:
@@ -389,6 +399,26 @@ class Versions:
     """On our side."""
     theirs: Dataset | None
     """On theirs."""
+    url: str | None = None
+    """The bucket where files are read that are not here, and written."""
+
+
+def _in_place(versions: Versions, settings: Settings) -> Versions:
+    """Return versions whose files executors read in the bucket, if some are not here."""
+    views = [view.in_files for view in (versions.base, versions.ours, versions.theirs) if view]
+    found = [view for view in views if view is not None and view.storage.on_demand]
+    if len(found) < 3:
+        return versions
+    with settings.open_engine(max(view.size for view in found)) as engine:
+        if not engine.distributed:
+            return versions
+    from havasu_vc.datasets.havasu.far import far_dataset
+
+    url = next((far.url for far in map(far_dataset, found) if far is not None), None)
+    if url is None:
+        return versions
+    base, ours, theirs = (far_dataset(view, url) for view in found)
+    return Versions(base, ours, theirs, url)
 
 
 def union(versions: Versions, settings: Settings) -> TreeEdit | None:
@@ -398,7 +428,7 @@ def union(versions: Versions, settings: Settings) -> TreeEdit | None:
     if changes is None or base is None or ours is None or theirs is None:
         return None
     with settings.open_engine(max(base.size, theirs.size)) as engine:
-        counts = count_changes(row_changes(base, theirs, engine))
+        counts = changes_counted(base, theirs, engine)
     return TreeEdit(ours.path, changes, counts=counts)
 
 

@@ -154,7 +154,7 @@ def merge_trees(
         merged[group.path] = merge_dataset(
             group.path,
             (found[0], found[1], found[2]),
-            Versions(*views),
+            Versions(views[0], views[1], views[2]),
             storage,
             repo.settings,
             policy=rules.policy,

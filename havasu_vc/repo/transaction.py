@@ -305,6 +305,7 @@ class Transaction:
     def _adopt(self, edits: Sequence[TreeEdit]) -> None:
         """Give the files that edits name their places in the store, durably."""
         staging, files = self.storage.staging, self.storage.files
+        away = self._elsewhere.union(*(edit.elsewhere for edit in edits))
         wanted = {
             path.rpartition("/")[2]
             for edit in edits
@@ -312,7 +313,7 @@ class Transaction:
             if isinstance(data, bytes) and path.startswith("data/")
         }
         for file in sorted(wanted):
-            if file in self._elsewhere and not files.has(file):
+            if file in away and not files.has(file):
                 continue
             if staging.has(file):
                 files.put(staging.path(file), sha256=file)

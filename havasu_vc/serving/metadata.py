@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.checkouts import table_view
+from havasu_vc.datasets.havasu.far import FarDataset, far_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3
@@ -33,7 +34,7 @@ from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import MOST_BYTES, Remembered, Wanted
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.told import told
-from havasu_vc.sharing import FarDataset, far_place
+from havasu_vc.sharing import far_place
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
@@ -138,9 +139,8 @@ class TableMaker:
     def _within_reach(self, repo: OpenRepo, view: HavasuDataset) -> HavasuDataset:
         """Return a view that finds its data files where they are."""
         place = self._places.made(str(repo.git.git_directory), lambda: (far_place(repo),))[0]
-        if place is None:
-            return view
-        return FarDataset(view.path, view.folder, view.storage, view.revision, url=place)
+        far = None if place is None else far_dataset(view, place)
+        return view if far is None else far
 
     def _made(
         self,

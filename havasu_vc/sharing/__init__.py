@@ -23,15 +23,12 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import data_place as data_place
     from havasu_vc.sharing.data_remotes import default_remote as default_remote
     from havasu_vc.sharing.data_remotes import download as download
+    from havasu_vc.sharing.data_remotes import far_place as far_place
     from havasu_vc.sharing.data_remotes import local_folder as local_folder
     from havasu_vc.sharing.data_remotes import remote_address as remote_address
     from havasu_vc.sharing.data_remotes import remote_data as remote_data
     from havasu_vc.sharing.data_remotes import repository_at as repository_at
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
-    from havasu_vc.sharing.far_datasets import FarDataset as FarDataset
-    from havasu_vc.sharing.far_datasets import far_place as far_place
-    from havasu_vc.sharing.far_datasets import sent as sent
-    from havasu_vc.sharing.far_datasets import written_far as written_far
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
     from havasu_vc.sharing.fetching import Part as Part
     from havasu_vc.sharing.fetching import fetch as fetch
@@ -51,13 +48,13 @@ __getattr__ = loads(
     __name__,
     {
         "cloning": ["CloneRequest", "clone", "finish_clone", "folder_of"],
-        "far_datasets": ["FarDataset", "far_place", "sent", "written_far"],
         "data_files": ["data_status", "drop_data", "verify_data"],
         "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
         "data_remotes": [
             "data_place",
             "default_remote",
             "download",
+            "far_place",
             "local_folder",
             "remote_address",
             "remote_data",

@@ -9,6 +9,7 @@ Where a remote's data is:
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import data_url, known_data_url
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.object_urls import in_bucket, with_endpoint
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.sound import read_complete, write_complete
 
@@ -41,6 +43,7 @@ __all__ = [
     "data_place",
     "default_remote",
     "download",
+    "far_place",
     "is_here",
     "local_folder",
     "moving",
@@ -81,6 +84,18 @@ def data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
 def usable_data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
     """Return where the data of a remote is read; raises where that is said and not allowed."""
     return data_url(repo, remote or default_remote(repo))
+
+
+def far_place(repo: OpenRepo) -> str | None:
+    """Return the bucket that has the data; None where it is elsewhere or not told."""
+    try:
+        url = usable_data_place(repo)
+    except HavasuError:  # no remote, or a place that is not allowed
+        url = repo.git.config.get("havasu.data.url")
+    if url is None or not in_bucket(url):
+        return None
+    # Others who read there have credentials of their own, and need not know where the server is.
+    return with_endpoint(url, os.environ)
 
 
 def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:

@@ -43,6 +43,7 @@ from havasu_vc.repo.soundness import require_sound
 from havasu_vc.sharing.data_remotes import (
     default_remote,
     download,
+    far_place,
     is_here,
     local_folder,
     remote_address,
@@ -476,6 +477,10 @@ class RemoteFetcher:
         raise failure or DataFileNotFoundError(
             missing[0].sha256, hints=("no remote has it; `havasu-vc remote -v` lists them",)
         )
+
+    def bucket(self) -> str | None:
+        """Return the bucket that has the data; None where it is elsewhere or not told."""
+        return far_place(self._repo)
 
     def _remotes(self) -> list[str]:
         names = self._repo.git.git("remote").lines

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from havasu_vc.datasets.havasu.far import far_dataset
 from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, scan_matching
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.matching import Comparison
@@ -37,7 +38,6 @@ from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.sharing import FarDataset
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.repository import GitRepository
@@ -64,10 +64,10 @@ def in_place(repo: Repo, view: Dataset, url: str | None = None) -> Dataset:
 
     An executor is told the `url` that the driver found.
     """
-    place = None if view.in_files is None else url or far_url(repo)
-    if place is None:
-        return view
-    return FarDataset(view.path, view.folder, view.storage, view.revision, url=place)
+    files = view.in_files
+    place = None if files is None else url or far_url(repo)
+    far = None if files is None or place is None else far_dataset(files, place)
+    return view if far is None else far
 
 
 _found: WeakKeyDictionary[Repo, str | None] = WeakKeyDictionary()

@@ -37,6 +37,7 @@ from pyspark.sql import functions as F
 from havasu_vc.datasets.dealing import dealt
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.far import sent
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import conform
@@ -63,7 +64,6 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.sharing import sent
 from havasu_vc.spark.executor_reading import far_url, havasu_view, in_place
 from havasu_vc.spark.querying import query_error
 from havasu_vc.spark.reading import opened, quoted, read_view
@@ -161,7 +161,7 @@ def _owned(
         if not edit.counts.total:
             return TreeEdit(view.path, {})
         made = edit.finish()
-        return made if url is None else sent(made, view, url)
+        return made if url is None else sent(made, view.storage.staging, url)
 
 
 def _stored_rows(batch: pa.RecordBatch, schema: Schema, mode: str) -> pa.RecordBatch:

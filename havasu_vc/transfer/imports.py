@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
+from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, sent
 from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -55,7 +56,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.sharing import FarDataset, far_place, sent, written_far
+from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
@@ -439,7 +440,7 @@ def _replacing(
         keys = listed_keys(schema, request.replace_ids)
         return _listed(old, tasks, schema, meta, engine, source.input_bytes, keys)
     held = old.in_files
-    far = None if held is None or not engine.distributed else written_far(repo, held)
+    far = None if held is None or not engine.distributed else far_dataset(held)
     return replacement(
         old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier, far=far
     )
@@ -537,7 +538,7 @@ def replacement(
             if not (edit.counts.total or documents or (more and schema != old.schema)):
                 return TreeEdit(old.path, {})
             made = edit.finish()
-            return made if far is None else sent(made, far, far.url)
+            return made if far is None else sent(made, far.storage.staging, far.url)
     new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
     files = new.files
     curve = None if files is None or files.hilbert is None else Curve(files.hilbert)

@@ -105,3 +105,18 @@ def merged_rows(
         if result is not None:
             rows[key] = result
     return {key: row for key, row in sorted(rows.items()) if key not in clashes}, clashes
+
+
+def merged_values(
+    base: dict[int, str], ours: dict[int, str], theirs: dict[int, str], otherwise: dict[int, str]
+) -> dict[int, str]:
+    """Return the rows of a merge; where both sides differ from the base and each other, some."""
+    found = {}
+    for key in base.keys() | ours.keys() | theirs.keys():
+        before, mine, other = (side.get(key) for side in (base, ours, theirs))
+        merged = (
+            other if mine == before else mine if other in (before, mine) else otherwise.get(key)
+        )
+        if merged is not None:
+            found[key] = merged
+    return found

@@ -14,12 +14,13 @@ from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import KeyViolationError, StorageError
 from havasu_vc.exchange import owned_imports
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.history import owned_edits
+from havasu_vc.history import merge_datasets, owned_edits, owned_merges
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.spark import read, write
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, reopened, share
-from tests.repo.points import make
+from tests.repo.points import make, merged_values
 from tests.repo.tables import BY_ID, points, rows
 from tests.repo.tables import write as write_file
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
@@ -155,6 +156,56 @@ def test_an_import_in_any_order_goes_to_the_bucket(
     here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
     assert list(here.fsck(full=True)) == []
     assert rows(here, path) == table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "policy", ["theirs", "nobody", pytest.param("few", marks=pytest.mark.slow)]
+)
+def test_a_merge_is_made_in_the_bucket(
+    far: Repo,
+    server: tuple[Path, S3FileSystem],
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+) -> None:
+    """It brings no file, and is what threads make of the same in a clone that has them all."""
+    if policy != "few":
+        monkeypatch.setattr(merge_datasets, "LEAST_ROWS", -1)
+        for name in ("LEAST_BYTES", "MOST_BYTES"):
+            monkeypatch.setattr(owned_merges, name, 30_000)
+    base = names(spark, far)
+    far.create_branch("side")
+    sides = []
+    for branch, step in (("main", 3), ("side", 5)):
+        far.switch(branch)
+        changed = {key: f"{branch} {key}" for key in base if key % step == 0}
+        gone = [key for key in base if key % 7 == step]
+        rows_ = spark.createDataFrame(list(changed.items()), "id long, name string")
+        write(rows_, far, "big")
+        write(spark.createDataFrame([(key,) for key in gone], "id long"), far, "big", mode="delete")
+        sides.append({key: name for key, name in (base | changed).items() if key not in gone})
+    far.switch("main")
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    here = clone(server[0], tmp_path / "here", data_url=DATA, on_demand=True)
+    here.git.git("fetch", "-q", str(far.path), "side:side", "main:ours")
+    here.git.git("reset", "-q", "--hard", "ours")
+    found = []
+    for repo in (reopened(far).with_settings(there), reopened(here)):
+        chosen = None if policy == "nobody" else MergePolicy(side=Side.THEIRS)
+        result = repo.merge("side", policy=chosen)
+        conflicts = [each.rows for each in result.conflicts]
+        if policy == "nobody":
+            assert conflicts
+            repo.resolve_conflicts(choice="theirs")
+            result = repo.continue_merge()
+        view = require_files(reopened(repo).dataset("big"))
+        found.append((result.changes, conflicts, view.snapshot.digests))
+    assert found[0] == found[1]
+    assert files(far) == []
+    model = merged_values(base, *sides, otherwise=sides[1])
+    assert names(spark, reopened(far)) == model
+    assert {row["id"]: row["name"] for row in rows(reopened(here), "big")} == model
 
 
 def test_few_rows_go_to_the_bucket_as_one_file(
