@@ -414,7 +414,8 @@ def _in_place(versions: Versions, settings: Settings) -> Versions:
             return versions
     from havasu_vc.datasets.havasu.far import far_dataset
 
-    url = next((far.url for far in map(far_dataset, found) if far is not None), None)
+    fetcher = found[1].storage.fetcher
+    url = None if fetcher is None else fetcher.bucket()
     if url is None:
         return versions
     base, ours, theirs = (far_dataset(view, url) for view in found)

@@ -33,8 +33,7 @@ def for_owners(edit: Edit, deleted: Mapping[str, Positions]) -> bool:
         return False
     dataset = edit.dataset
     here = not dataset.storage.on_demand or all(map(dataset.storage.has, deleted))
-    # Elsewhere rows that go count in the columns that the edit leaves.
-    return here and dataset.schema == edit.schema and can_be_owned(dataset, edit.schema)
+    return here and can_be_owned(dataset, edit.schema)
 
 
 def take_away(

@@ -159,6 +159,10 @@ class _LateFetcher:
     def __init__(self, repo: OpenRepo, make: Callable[[OpenRepo], Fetcher]) -> None:
         self._repo, self._make = repo, make
 
+    def bucket(self) -> str | None:
+        """Return the bucket that has them, where others can read them; None if none has."""
+        return self._make(self._repo).bucket()
+
     def fetch(self, files: Sequence[tuple[str, int]]) -> None:
         """Bring files, given by name and size; raise for the first that cannot be had."""
         store = self._repo.storage.files

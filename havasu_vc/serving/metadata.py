@@ -139,8 +139,7 @@ class TableMaker:
     def _within_reach(self, repo: OpenRepo, view: HavasuDataset) -> HavasuDataset:
         """Return a view that finds its data files where they are."""
         place = self._places.made(str(repo.git.git_directory), lambda: (far_place(repo),))[0]
-        far = None if place is None else far_dataset(view, place)
-        return view if far is None else far
+        return far_dataset(view, place) or view
 
     def _made(
         self,

@@ -65,9 +65,8 @@ def in_place(repo: Repo, view: Dataset, url: str | None = None) -> Dataset:
     An executor is told the `url` that the driver found.
     """
     files = view.in_files
-    place = None if files is None else url or far_url(repo)
-    far = None if files is None or place is None else far_dataset(files, place)
-    return view if far is None else far
+    far = None if files is None else far_dataset(files, url or far_url(repo))
+    return far or view
 
 
 _found: WeakKeyDictionary[Repo, str | None] = WeakKeyDictionary()

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
-from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, sent
+from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, is_away, sent
 from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -440,7 +440,9 @@ def _replacing(
         keys = listed_keys(schema, request.replace_ids)
         return _listed(old, tasks, schema, meta, engine, source.input_bytes, keys)
     held = old.in_files
-    far = None if held is None or not engine.distributed else far_dataset(held)
+    far = None
+    if held is not None and engine.distributed and is_away(held):
+        far = far_dataset(held, far_place(repo))
     return replacement(
         old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier, far=far
     )

@@ -203,7 +203,7 @@ def test_a_merge_is_made_in_the_bucket(
         found.append((result.changes, conflicts, view.snapshot.digests))
     assert found[0] == found[1]
     assert files(far) == []
-    model = merged_values(base, *sides, otherwise=sides[1])
+    model = merged_values(base, sides[0], sides[1], otherwise=sides[1])
     assert names(spark, reopened(far)) == model
     assert {row["id"]: row["name"] for row in rows(reopened(here), "big")} == model
 

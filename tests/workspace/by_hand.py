@@ -21,6 +21,7 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
@@ -131,6 +132,22 @@ def delete(location: Path, positions: Mapping[int, Iterable[int]] | Iterable[int
     return write_snapshot(location, come=[deletes])
 
 
+def alter(location: Path, fields: Sequence[Field]) -> Table:
+    """Give a table other columns."""
+    table = read_table(location)
+    metadata = table.metadata
+    number = max(metadata.schemas) + 1
+    schema = Schema(tuple(fields), metadata.schema.identifier_ids)
+    altered = replace(
+        metadata,
+        last_updated_ms=metadata.last_updated_ms + 1,
+        schemas={**metadata.schemas, number: schema},
+        current_schema_id=number,
+        last_column_id=max(metadata.last_column_id, *(field.id for field in fields)),
+    )
+    return publish(table, location, altered)
+
+
 def rewrite(location: Path, rows: Rows) -> Table:
     """Replace all files by one with these rows, as copy-on-write and compactions do."""
     table = read_table(location)
@@ -144,6 +161,7 @@ def rewrite(location: Path, rows: Rows) -> Table:
 
 __all__ = [
     "Rows",
+    "alter",
     "data_file",
     "delete",
     "equality_deletes",

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from havasu_vc.errors import EngineError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_changes, owned_deletes, owned_edits
 from havasu_vc.model.task import Task
+from havasu_vc.model.types import Field, Primitive
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import incoming
 from havasu_vc.workspace.taking_in import TableEdits
@@ -196,6 +198,39 @@ def test_owners_take_away_what_was_deleted_in_place(
     monkeypatch.setattr(owned_deletes, "LEAST_ROWS", 1 << 40)
     assert by_owners == committed(alone, LOCAL)
     assert held(by_owners) == after
+
+
+def altered(place: Path) -> None:
+    """Give a table a column more, one less and one under another name."""
+    fields = [f for f in read_table(place).metadata.schema.fields if f.name != "number"]
+    named = [replace(f, name="title") if f.name == "name" else f for f in fields]
+    last = max(field.id for field in read_table(place).metadata.schema.fields)
+    by_hand.alter(place, [*named, Field(last + 1, "note", Primitive.STRING)])
+
+
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("few", [0, pytest.param(1_000_000, marks=pytest.mark.thorough)])
+def test_owners_take_rows_away_where_columns_change_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, updates: bool
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", few)
+    monkeypatch.setattr(incoming, "SMALL_FILE", 0)
+    monkeypatch.setattr(ledger, "MOST_KEYS", 100)
+    monkeypatch.setattr(edit, "MOST_KEYS", 100)
+    alone = marked(tmp_path / "alone", ("id",), updates=updates)[0]
+    path, after = marked(tmp_path, ("id",), updates=updates)
+    for each in (alone, path):
+        altered(Repo.open(each, settings=LOCAL).workspace.root / "points")
+    with monkeypatch.context() as patch:
+        patch.setattr(incoming, "_rows_at", refusing)
+        by_owners = committed(path, LOCAL)
+    monkeypatch.setattr(owned_deletes, "LEAST_ROWS", 1 << 40)
+    assert by_owners == committed(alone, LOCAL)
+    wanted = {}
+    for key, row in after.items():
+        kept = {name: value for name, value in row.items() if name not in ("number", "name")}
+        wanted[key] = {**kept, "title": row["name"], "note": None}
+    assert held(by_owners) == wanted
 
 
 def test_executors_take_away_what_was_deleted_in_place(

@@ -12,7 +12,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import put_object, url_below
 
-__all__ = ["FarDataset", "far_dataset", "sent"]
+__all__ = ["FarDataset", "far_dataset", "is_away", "sent"]
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,16 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def far_dataset(view: HavasuDataset, url: str | None = None) -> FarDataset | None:
-    """Return a dataset whose data is in a bucket, and not all of it here, to be used there.
-
-    The bucket is that of who brings files, unless a `url` names it.
-    """
-    storage = view.storage
-    if url is None:
-        if not storage.on_demand and all(map(storage.has, view.stored_entries)):
-            return None
-        url = None if storage.fetcher is None else storage.fetcher.bucket()
+def far_dataset(view: HavasuDataset, url: str | None) -> FarDataset | None:
+    """Return a dataset that is read at a URL where it is not here; None without a URL."""
     if url is None:
         return None
-    return FarDataset(view.path, view.folder, storage, view.revision, url=url)
+    return FarDataset(view.path, view.folder, view.storage, view.revision, url=url)
+
+
+def is_away(view: HavasuDataset) -> bool:
+    """Whether some data files are not here, as a rule or by chance."""
+    return view.storage.on_demand or not all(map(view.storage.has, view.stored_entries))
 
 
 def sent(made: TreeEdit, staging: DataFileStore, url: str) -> TreeEdit:

@@ -214,15 +214,18 @@ class Owning:
                     self._refuse(come, schema, there, "already has a row")
             self._counts += batch.counts
             self._bring(new)
-            self._take_away(old, files, positions)
+            self._take_away(old, files, positions, before)
 
     def drop(self, deleted: Mapping[str, Positions]) -> None:
-        """Put aside the rows at some positions, by data file; somebody else counts changes."""
+        """Put aside the rows at some positions, by data file; somebody else counts changes.
+
+        They are summed in the columns that the edit leaves, as rows of files that go are.
+        """
         for number, file in enumerate(self._owner.files):
             for start in range(0, len(deleted.get(file.name, ())), PIECE_ROWS):
                 piece = deleted[file.name][start : start + PIECE_ROWS]
-                rows = read_rows(file.path, self._owner.before, piece)
-                self._take_away(rows, np.full(len(piece), number, np.int64), piece)
+                rows = read_rows(file.path, self._schema, piece)
+                self._take_away(rows, np.full(len(piece), number, np.int64), piece, self._schema)
 
     def _refuse(self, rows: pa.RecordBatch, schema: Schema, those: Mask, what: str) -> None:
         first = int(np.flatnonzero(those)[0])
@@ -326,7 +329,7 @@ class Owning:
         if len(goes):
             files = where.column(_FILE).to_numpy()[goes]
             gone = conform(pc.take(old, arrow_array(goes)), self._owner.before)
-            self._take_away(gone, files, where.column(_POS).to_numpy()[goes])
+            self._take_away(gone, files, where.column(_POS).to_numpy()[goes], self._owner.before)
 
     def _bring(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -336,11 +339,13 @@ class Owning:
         if not self._touched.many:
             self._touched.add(hash_keys(rows, self._schema))
 
-    def _take_away(self, gone: pa.RecordBatch, files: Indices, positions: Indices) -> None:
+    def _take_away(
+        self, gone: pa.RecordBatch, files: Indices, positions: Indices, schema: Schema
+    ) -> None:
         if not gone.num_rows:
             return
         self._deleted_rows += gone.num_rows
-        hashed = hash_rows(gone, self._owner.before)
+        hashed = hash_rows(gone, schema)
         self._old.add(hashed.digests)
         self._touched.add(hashed.keys)
         self._bytes += gone.nbytes
