@@ -26,9 +26,11 @@ Only `cli/errors.py` knows about exit codes.
     │   ├── NoChangesError
     │   ├── NoConflictError
     │   ├── NoUserError
-    │   └── NoWorkingCopyError
+    │   ├── NoWorkingCopyError
+    │   └── NoSpatialFilterError
     ├── StateError                           finish or undo something first
     │   ├── UncommittedChangesError
+    │   ├── SpatialFilterConflictError
     │   ├── WorkingCopyStateError            it is of something that is not here
     │   ├── UnfinishedMergeError             a dataset whose documents do not agree
     │   ├── ConflictError                    an operation that cannot go on
@@ -74,6 +76,7 @@ __all__ = [
     "NoBranchError",
     "NoChangesError",
     "NoConflictError",
+    "NoSpatialFilterError",
     "NoUserError",
     "NoWorkingCopyError",
     "NotFoundError",
@@ -84,6 +87,7 @@ __all__ = [
     "RowNotFoundError",
     "SchemaViolationError",
     "SourceNotFoundError",
+    "SpatialFilterConflictError",
     "StateError",
     "StorageError",
     "UncommittedChangesError",
@@ -139,6 +143,8 @@ class ErrorKind(StrEnum):
     NO_CONFLICT = "no-conflict"
     NO_WORKING_COPY = "no-working-copy"
     WORKING_COPY_STATE = "working-copy-state"
+    NO_SPATIAL_FILTER = "no-spatial-filter"
+    SPATIAL_FILTER_CONFLICT = "spatial-filter-conflict"
 
 
 class HavasuError(Exception):
@@ -352,6 +358,12 @@ class NoWorkingCopyError(NotFoundError):
     kind = ErrorKind.NO_WORKING_COPY
 
 
+class NoSpatialFilterError(NotFoundError):
+    """A spatial filter that was named, or that the settings name, is not there."""
+
+    kind = ErrorKind.NO_SPATIAL_FILTER
+
+
 class StateError(HavasuError):
     """The repository is in a state in which this cannot be done."""
 
@@ -362,6 +374,12 @@ class UncommittedChangesError(StateError):
     """Edits that are not committed would be lost."""
 
     kind = ErrorKind.UNCOMMITTED_CHANGES
+
+
+class SpatialFilterConflictError(StateError):
+    """Rows that were inserted have keys of rows that the spatial filter hides."""
+
+    kind = ErrorKind.SPATIAL_FILTER_CONFLICT
 
 
 class WorkingCopyStateError(StateError):

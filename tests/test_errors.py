@@ -34,8 +34,10 @@ HavasuError
     NoConflictError
     NoUserError
     NoWorkingCopyError
+    NoSpatialFilterError
   StateError
     UncommittedChangesError
+    SpatialFilterConflictError
     WorkingCopyStateError
     UnfinishedMergeError
     ConflictError

@@ -50,6 +50,8 @@ class TableChanges:
     """The commit that was checked out."""
     branches: tuple[str, ...] = ()
     """Branches of the table that were written to."""
+    hidden: int = 0
+    """Those updates among the rows that are inserts under keys outside of the spatial filter."""
 
     @property
     def total(self) -> int:

@@ -25,6 +25,13 @@ from havasu_vc.checkouts.glance import (
     WorkspaceChanges,
     nothing_edited,
 )
+from havasu_vc.checkouts.living_area import (
+    is_as_wanted,
+    note_limits,
+    outside,
+    part_of,
+    wanted_area,
+)
 from havasu_vc.checkouts.living_edits import (
     Base,
     LayerEdits,
@@ -32,8 +39,10 @@ from havasu_vc.checkouts.living_edits import (
     base_views,
     each_layer,
     goal_of,
+    hidden_lines,
     layer_of,
     read_layer,
+    require_none_hidden,
     rows_standing,
     shown_counts,
     shown_edits,
@@ -42,14 +51,11 @@ from havasu_vc.checkouts.living_following import (
     Held,
     can_stay,
     changed_among,
-    rows_of,
+    make_table,
     write_as_edits,
 )
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
-    default_location,
-    place_at,
-    require_no_secret,
     setting,
 )
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -57,7 +63,6 @@ from havasu_vc.errors import (
     ConflictError,
     DatasetNotFoundError,
     HavasuError,
-    InvalidArgumentError,
     NoChangesError,
     StateError,
     UncommittedChangesError,
@@ -73,12 +78,13 @@ from havasu_vc.repo.edits import aligned
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.spatial_filters import diffs_inside
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["LivingCopy", "create_living"]
+__all__ = ["LivingCopy"]
 
 
 class LivingCopy:
@@ -108,10 +114,10 @@ class LivingCopy:
         sound = set(sound_datasets(repo, "HEAD") if head.commit else ())
         views = [view for name, view in base_views(repo, head).items() if name in sound]
         with self._home.create() as store:
+            note_limits(store, wanted_area(repo))
             for view in views:
                 view.check_guard()
-                with repo.settings.open_engine(view.size) as engine:
-                    rows += store.make(layer_of(store, view), rows_of(repo, view, engine))
+                rows += make_table(repo, store, layer_of(store, view), view)
             store.set_tree(head.tree)
         self._configure()
         return ExportResult(self._home.name, rows)
@@ -154,7 +160,9 @@ class LivingCopy:
                         lacking.append(each.path)
                     if not each.is_empty:
                         counts = shown_counts(self._repo, each)
-                        tables[each.path] = TableChanges(count_meta(each.meta), counts, commit)
+                        tables[each.path] = TableChanges(
+                            count_meta(each.meta), counts, commit, hidden=each.conflicts
+                        )
                         notes += _dropped_note(each)
                 untracked = self._untracked(file, base)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
@@ -173,6 +181,11 @@ class LivingCopy:
 
     def _about(self, file: LivingStore, base: Base) -> Iterator[str]:
         """Yield what a person should know of the file as a whole."""
+        if not is_as_wanted(self._repo, file):
+            yield (
+                "the spatial filter of the settings is not the one that the working copy has; "
+                "`havasu-vc checkout` brings it there"
+            )
         if base.revision.commit is None and file.tree != goal_of(self._repo).tree:
             yield (
                 f"the working copy has the rows of {base.revision.name}, not those of HEAD; "
@@ -288,6 +301,11 @@ class LivingCopy:
                     self._repo.settings.note(note)
                 if edits.is_empty:
                     continue
+                for line in hidden_lines([edits]):
+                    self._repo.settings.note(
+                        "Warning: inserted rows have keys of rows outside of the spatial filter, "
+                        f"and would overwrite these if committed. {line}"
+                    )
                 found = wanted.apply(shown_edits(self._repo, edits))
                 if found is not None:
                     yield found
@@ -304,6 +322,7 @@ class LivingCopy:
                 if wanted.of(path) is None:
                     continue
                 first, second = before.get(path), base.views.get(path)
+                edited = {}
                 if second is not None:
                     edits = read_layer(repo, file, second)
                     second = second.with_storage(transaction.storage)
@@ -311,10 +330,12 @@ class LivingCopy:
                         second = None
                     elif not edits.is_empty:
                         second = second.after(edits.edit(second))
+                        edited = {path: edits.row_keys} if second.key else {}
                 if (first and first.folder) == (second and second.folder):
                     continue
                 size = sum(view.size for view in (first, second) if view is not None)
                 diff = diff_datasets(path, first, second, partial(repo.settings.open_engine, size))
+                (diff,) = diffs_inside(repo, [diff], edited)
                 found = wanted.apply(diff)
                 if found is not None:
                     yield found
@@ -328,8 +349,13 @@ class LivingCopy:
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
+        allow_hidden: bool = False,
     ) -> CommitResult:
-        """Commit what is edited, all or what filters name; the rest stays edited."""
+        """Commit what is edited, all or what filters name; the rest stays edited.
+
+        Raises `SpatialFilterConflictError` for rows that would overwrite such as the spatial filter
+        hides, unless that is allowed.
+        """
         from havasu_vc.merging import require_calm
 
         repo = self._repo
@@ -340,6 +366,8 @@ class LivingCopy:
             assert isinstance(held, Held)
             base = base_of(repo, held.file)
             found = self._chosen(held.file, base, filters)
+            if not (allow_hidden or dry_run):
+                require_none_hidden(found.values())
             if any(each.others for each in found.values()):
                 self._require_at_head(base, transaction)
             edits, removed = [], []
@@ -365,7 +393,9 @@ class LivingCopy:
         counts = {edit.path: edit.counts for edit in changed}
         counts |= {path: found[path].counts for path in removed}
         meta = {edit.path: edit.meta for edit in changed}
-        return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
+        return CommitResult(
+            commit, repo.head_branch, counts, tuple(notes), meta, hidden=held.now_outside
+        )
 
     def _chosen(
         self, file: LivingStore, base: Base, filters: Sequence[str]
@@ -456,16 +486,21 @@ class LivingCopy:
             views = {path: transaction.dataset(path).after(edit) for path, edit in edits.items()}
             self.show(views)
 
-    def show(self, views: Mapping[str, Dataset]) -> None:
+    def show(self, views: Mapping[str, Dataset], *, inside_only: bool = False) -> None:
         """Give tables the rows of other versions of their datasets, as edits of HEAD's.
 
         Raises `UncommittedChangesError` where one of them has edits. `following` holds the file.
+        With `inside_only`, changes of rows that a spatial filter hides are passed over.
         """
         repo, base = self._repo, self._require_free(list(views))
         held = repo.held
         assert isinstance(held, Held)
         for path, view in views.items():
-            write_as_edits(repo, held.file, base.views[path], view)
+            count = write_as_edits(repo, held.file, base.views[path], view, inside_only=inside_only)
+            if count:
+                repo.settings.note(
+                    f"{path}: {count:,} rows outside of the spatial filter stay as they are"
+                )
 
     def _require_free(self, paths: Sequence[str]) -> Base:
         """Return what the file is of, which must be HEAD; some tables must have no edits."""
@@ -487,7 +522,16 @@ class LivingCopy:
             if view is None:
                 raise DatasetNotFoundError(path)
             rows, now = rows_standing(file, view, keys)
-        index = aligned(rows, keys, now)
+            index = aligned(rows, keys, now)
+            absent = pc.filter(keys, pc.is_null(index))
+            hidden = outside(part_of(self._repo, file, view), view.rows_with_keys(absent))
+        if hidden.num_rows:
+            row = _label(hidden.select(list(view.key.names)).slice(0, 1), view)
+            raise StateError(
+                f"{path}:feature:{row} is outside of the spatial filter, so the working copy "
+                "does not have it",
+                hints=("`havasu-vc resolve --with=ours` or another side decides it",),
+            )
         return pc.take(struct_of(in_columns(struct_of(rows), now, schema)), index)
 
     def require_abort(self) -> None:
@@ -526,21 +570,6 @@ class LivingCopy:
             if not dry_run:
                 held.dropped.update(found)
         return tuple(found)
-
-
-def create_living(
-    repo: OpenRepo, location: str | None = None, *, anew: bool = True, discard: bool = False
-) -> ExportResult:
-    """Make the working copy of a repository, at `location` or where it has it."""
-    git = repo.git
-    if git.is_bare:
-        raise StateError("a bare repository has no working copy")
-    place = place_at(git, location or git.config.get(setting(git)) or default_location(git))
-    if location is not None:
-        require_no_secret(place)
-    if not anew and place.exists:
-        raise InvalidArgumentError(f"{place.where} is there already")
-    return LivingCopy(repo, place).create(discard=discard)
 
 
 def _label(row: pa.RecordBatch, view: Dataset) -> str:

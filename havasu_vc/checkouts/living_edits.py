@@ -13,11 +13,12 @@ few did, each such pair is one change from the old key to the new; a commit hold
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from havasu_vc.checkouts.living_area import ShownPart, outside, part_of
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -25,6 +26,7 @@ from havasu_vc.errors import (
     HavasuError,
     InvalidFileError,
     RevisionNotFoundError,
+    SpatialFilterConflictError,
     StateError,
     WorkingCopyStateError,
 )
@@ -35,7 +37,7 @@ from havasu_vc.history.diff import diff_datasets, meta_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch, count_changes
+from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import TABLES
@@ -47,6 +49,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
+from havasu_vc.writers.values import key_labels
 
 __all__ = [
     "Base",
@@ -54,9 +57,11 @@ __all__ = [
     "base_of",
     "base_views",
     "goal_of",
+    "hidden_lines",
     "layer_of",
     "paired_keys",
     "read_layer",
+    "require_none_hidden",
     "rows_standing",
     "shown_counts",
     "shown_edits",
@@ -129,6 +134,8 @@ class LayerEdits:
     """Rows that differ as well, and are left as they stand."""
     counted: ChangeCounts | None = None
     """How many rows differ, where they were only counted, so that `batches` has none."""
+    hidden: pa.RecordBatch | None = None
+    """Keys of rows that were inserted and that the dataset has outside of the spatial filter."""
 
     @property
     def path(self) -> str:
@@ -208,6 +215,9 @@ class LayerEdits:
         if not batches and not evolves:
             return None
         one = replace(self, batches=batches, schema=self.schema if evolves else self.base.schema)
+        if one.hidden is not None:
+            known = pc.is_valid(partners(one.hidden, one.row_keys))
+            one = replace(one, hidden=pc.filter(one.hidden, known))
         if every_row:
             return one
         keys = one.row_keys
@@ -219,7 +229,12 @@ class LayerEdits:
 
     def all_left(self) -> LayerEdits:
         """Return them with all rows left as they stand."""
-        return replace(self, batches=(), others=(*self.batches, *self.others))
+        return replace(self, batches=(), others=(*self.batches, *self.others), hidden=None)
+
+    @property
+    def conflicts(self) -> int:
+        """How many rows have the key of a row outside of the spatial filter."""
+        return 0 if self.hidden is None else int(self.hidden.num_rows)
 
     @property
     def row_keys(self) -> pa.RecordBatch:
@@ -272,26 +287,40 @@ def read_layer(
         return LayerEdits(base, layer, None, base.schema, (), None)
     schema = _schema_now(file, base, seen)
     notes = [f"{base.path}: its table is called {seen.table} now"] * (seen.table != layer.table)
+    part = part_of(repo, file, base)
+    if seen.distrusted is not None and not part.is_known:
+        raise WorkingCopyStateError(
+            f"{base.path}: {seen.distrusted}, and the spatial filter that the working copy was "
+            "made with is not known, so nothing tells what is edited",
+            hints=("`havasu-vc create-workingcopy --discard-changes` makes it anew",),
+        )
     if not base.key:
-        batches, told = _without_keys(repo, file, base, seen, schema)
+        batches, told = _without_keys(repo, file, base, part, seen, schema)
         return LayerEdits(base, layer, seen, schema, batches, None, (*notes, *told))
     doubt = seen.distrusted
     if doubt is None:
         keys = _sorted(file.tracked(seen), base.schema)
-        counted = _counted(file, base, seen, keys) if only_count and seen.is_whole else None
+        whole = only_count and seen.is_whole and part.inside is None
+        counted = _counted(file, base, seen, keys) if whole else None
         if counted is not None:
             apart = counted.inserts - counted.deletes
-            if file.count(seen) == base.rows + apart:
+            if _agrees(file, seen, part, apart):
                 return replace(
                     LayerEdits(base, layer, seen, schema, (), keys, tuple(notes)), counted=counted
                 )
-        batches, apart = _compared(file, base, seen, schema, keys)
-        if file.count(seen) == base.rows + apart:
-            return LayerEdits(base, layer, seen, schema, batches, keys, tuple(notes))
+        batches, apart, hidden = _compared(file, base, part, seen, schema, keys)
+        if _agrees(file, seen, part, apart):
+            return LayerEdits(base, layer, seen, schema, batches, keys, tuple(notes), hidden=hidden)
         doubt = "it has more or fewer rows than were tracked"
     notes.append(f"{base.path}: {doubt}, so it was compared in full")
-    batches, _ = _compared(file, base, seen, schema, _all_keys(repo, file, base, seen))
-    return LayerEdits(base, layer, seen, schema, batches, None, tuple(notes))
+    keys = _all_keys(repo, file, base, part, seen)
+    batches, _, hidden = _compared(file, base, part, seen, schema, keys)
+    return LayerEdits(base, layer, seen, schema, batches, None, tuple(notes), hidden=hidden)
+
+
+def _agrees(file: LivingStore, seen: Seen, part: ShownPart, apart: int) -> bool:
+    """Whether a table has as many rows as it would with what was tracked, where that is known."""
+    return part.rows is None or file.count(seen) == part.rows + apart
 
 
 def rows_standing(
@@ -328,20 +357,41 @@ def _schema_now(file: LivingStore, base: Dataset, seen: Seen) -> Schema:
 
 
 def _compared(
-    file: LivingStore, base: Dataset, seen: Seen, schema: Schema, keys: pa.RecordBatch
-) -> tuple[tuple[ChangeBatch, ...], int]:
-    """Return the changes of rows with some keys, and how many more of these are there now."""
+    file: LivingStore,
+    base: Dataset,
+    part: ShownPart,
+    seen: Seen,
+    schema: Schema,
+    keys: pa.RecordBatch,
+) -> tuple[tuple[ChangeBatch, ...], int, pa.RecordBatch | None]:
+    """Return the changes of rows with some keys, and how many more of these are there now.
+
+    Last come the keys among them that rows outside of the part have, which is no row to see, so
+    that none of these counts as deleted.
+    """
     found: list[ChangeBatch] = []
+    taken: list[pa.RecordBatch] = []
     apart = 0
+    names = list(base.key.names)
     for start in range(0, keys.num_rows, BATCH_ROWS):
         piece = keys.slice(start, BATCH_ROWS)
         old = base.rows_with_keys(piece)
         # Rarely one comes whose key only hashes alike.
         old = pc.take(old, pc.drop_null(aligned(old, piece, base.schema)))
         new = file.rows(seen, schema, piece)
-        apart += new.num_rows - old.num_rows
-        found += [batch for batch in pair_rows(old, new, base.schema, schema) if len(batch)]
-    return tuple(found), apart
+        hidden = outside(part, old)
+        apart += new.num_rows - old.num_rows + hidden.num_rows
+        if hidden.num_rows:
+            now = pa.RecordBatch.from_arrays(
+                [new.column(seen.columns[name]) for name in names], names
+            )
+            hidden = pc.filter(hidden, pc.is_valid(partners(hidden.select(names), now)))
+            old = pa.concat_batches([pc.filter(old, pa.array(part.mask(old))), hidden])
+        changes = [batch for batch in pair_rows(old, new, base.schema, schema) if len(batch)]
+        found += changes
+        if hidden.num_rows:
+            taken.append(hidden.select(names))
+    return tuple(found), apart, pa.concat_batches(taken) if taken else None
 
 
 def _counted(
@@ -359,24 +409,33 @@ def _counted(
 
 
 def _without_keys(
-    repo: OpenRepo, file: LivingStore, base: Dataset, seen: Seen, schema: Schema
+    repo: OpenRepo, file: LivingStore, base: Dataset, part: ShownPart, seen: Seen, schema: Schema
 ) -> tuple[tuple[ChangeBatch, ...], tuple[str, ...]]:
     """Return the changes of a table whose rows no key tells apart: all are compared, if any."""
     notes: tuple[str, ...] = ()
     if seen.distrusted is not None:
         notes = (f"{base.path}: {seen.distrusted}, so it was compared in full",)
-    elif not file.has_track(seen.layer) and file.count(seen) == base.rows:
+    elif not file.has_track(seen.layer) and _agrees(file, seen, part, 0):
         return (), ()
-    old = _all_rows(repo, base, None)
+    old = _all_rows(repo, base, part, None)
     new = file.rows(seen, schema, None)
     batches = tuple(batch for batch in pair_rows(old, new, base.schema, schema) if len(batch))
     return batches, notes
 
 
-def _all_rows(repo: OpenRepo, base: Dataset, columns: Sequence[str] | None) -> pa.RecordBatch:
+def _all_rows(
+    repo: OpenRepo, base: Dataset, part: ShownPart, columns: Sequence[str] | None
+) -> pa.RecordBatch:
+    """Return all rows of a part of a dataset, or some of their columns."""
     schema = base.schema if columns is None else base.schema.select(tuple(columns))
     with repo.settings.open_engine(base.size) as engine:
-        batches = list(engine.run(base.scan(columns)))
+        if part.inside is None:
+            batches = list(engine.run(base.scan(columns)))
+        else:
+            read = None if columns is None else list(dict.fromkeys((*columns, part.inside.column)))
+            tasks = base.scan(read, part.inside.where)
+            batches = [part.inside.of(batch) for batch in engine.run(tasks)]
+            batches = [batch.select(list(schema.names)) for batch in batches]
     return _one(pa.Table.from_batches(batches, arrow_schema(schema)), schema)
 
 
@@ -390,9 +449,11 @@ def _one(table: pa.Table, schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
 
 
-def _all_keys(repo: OpenRepo, file: LivingStore, base: Dataset, seen: Seen) -> pa.RecordBatch:
+def _all_keys(
+    repo: OpenRepo, file: LivingStore, base: Dataset, part: ShownPart, seen: Seen
+) -> pa.RecordBatch:
     """Return the keys of either side, in order."""
-    there, known = file.keys(seen), _all_rows(repo, base, base.key.names)
+    there, known = file.keys(seen), _all_rows(repo, base, part, base.key.names)
     schema = base.schema.select(base.key.names)
     both = pa.Table.from_batches([there, known], arrow_schema(schema))
     names = list(schema.names)
@@ -418,6 +479,32 @@ def each_layer(
             raise
         except HavasuError as error:
             yield path, error
+
+
+def require_none_hidden(edits: Iterable[LayerEdits]) -> None:
+    """Raise where rows were inserted that have keys of rows outside of the spatial filter."""
+    lines = hidden_lines(edits)
+    if lines:
+        raise SpatialFilterConflictError(
+            "Aborting commit due to conflicting primary key values: rows outside of the spatial "
+            f"filter have them, and would be overwritten. {' '.join(lines)}",
+            hints=(
+                "give these rows other keys",
+                "`havasu-vc commit --allow-spatial-filter-conflicts` overwrites the rows outside",
+            ),
+        )
+
+
+def hidden_lines(edits: Iterable[LayerEdits]) -> list[str]:
+    """Return a line for each dataset that has rows outside of the filter under inserted keys."""
+    lines = []
+    for each in edits:
+        if each.hidden is not None and each.hidden.num_rows:
+            keys, more = each.hidden.slice(0, 50), each.hidden.num_rows - 50
+            labels = key_labels(struct_of(keys), each.base.schema.select(each.base.key.names))
+            names = ", ".join(labels.to_pylist()) + (f", (... {more} more)" if more > 0 else "")
+            lines.append(f"In dataset {each.path} the conflicting primary key values are: {names}")
+    return lines
 
 
 MOST = 400

@@ -19,8 +19,20 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from havasu_vc.checkouts.living_area import (
+    ShownPart,
+    is_as_wanted,
+    limits_of,
+    note_limits,
+    note_rows,
+    outside,
+    part_of,
+    reserve_keys,
+    wanted_area,
+)
 from havasu_vc.checkouts.living_edits import (
     Base,
     LayerEdits,
@@ -33,17 +45,19 @@ from havasu_vc.checkouts.living_edits import (
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import HavasuError
+from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import compute as pc
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.spatial_filters import rows_inside
 from havasu_vc.repo.waiting import MERGED_REF, merged_tree
+from havasu_vc.writers.values import key_labels
 
 __all__ = [
     "Held",
@@ -52,7 +66,7 @@ __all__ = [
     "changed_among",
     "finish",
     "holding",
-    "rows_of",
+    "make_table",
     "write_as_edits",
 ]
 
@@ -73,6 +87,10 @@ class Held:
     """Datasets whose table stands already; what differs in it is an edit."""
     as_is: bool = False
     """Whether tables whose edits were committed are as HEAD then has them."""
+    limited_anew: bool = False
+    """Whether it is to be limited to what the settings ask for, all of it without an edit."""
+    now_outside: int = 0
+    """How many rows that were committed went, as they are outside of the spatial filter."""
     left_merge: bool = False
     """Whether the file had the rows of a merge that waited, and has them no more."""
 
@@ -96,6 +114,7 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
         except HavasuError:
             # Some operations move HEAD more than once, and stop on the way.
             held.discard, held.dropped, held.committed = False, {}, {}
+            held.limited_anew = False
             _follow(repo, held)
             file.commit()
             _settle(repo, held, mark)
@@ -142,6 +161,7 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     file, goal = held.file, goal_of(repo)
     settled = held.committed or held.dropped or held.discard
     if file.tree == goal.tree and not settled:
+        _limit_anew(repo, held)
         return ()
     base = base_of(repo, file)
     after = base_views(repo, goal)
@@ -166,7 +186,25 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     of_merge = not repo.git.is_kart and goal.tree == merged_tree(repo.git)
     file.set_tree(goal.tree, of_merge=of_merge)
     held.left_merge = was_of_merge and not file.of_merge
+    _limit_anew(repo, held)
     return ()
+
+
+def _limit_anew(repo: OpenRepo, held: Held) -> None:
+    """Give the tables of a working copy without edits the rows that the settings ask for."""
+    file = held.file
+    if not held.limited_anew or is_as_wanted(repo, file):
+        return
+    area = wanted_area(repo)
+    views = base_of(repo, file).views.values()
+    before = {view.path: part_of(repo, file, view) for view in views}
+    note_limits(file, area)
+    for view in views:
+        layer, known = layer_of(file, view), before[view.path]
+        if known.is_known and known.inside == part_of(repo, file, view).inside:
+            continue
+        file.drop(layer)
+        make_table(repo, file, layer, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,41 +231,105 @@ class _Plan:
                 file.adopt(self.edits.seen, layer)
                 for batch in self.edits.batches:
                     file.note(layer, _touched(batch, new))
+                _trim(repo, file, layer, new)
             else:
-                self._make(repo, file, layer, new)
+                make_table(repo, file, layer, new)
             return
         edits = self.edits
         if edits is None:
             return
-        if self.path in held.committed and held.as_is and edits.seen is not None:
+        part = part_of(repo, file, new)
+        if self.path in held.committed and held.as_is and self._stays_alike(repo, file, part):
             edited = held.committed[self.path]
+            assert edits.seen is not None
             file.settle(edits.seen, layer, _new_rows(edited))
             file.forget(edits.layer, edited.keys)
             if edits.seen.distrusted is not None:
                 file.track(layer, edits.seen)
+            held.now_outside += _drop_outside(file, layer, new, part, edited)
             if edited.others:
                 file.note(layer, edited.other_keys)
+            self._note_rows(repo, file, layer, new, edited)
             return
         if edits.seen is None or not _stands_as(edits, layer, old, new):
             file.drop(edits.layer)
-            self._make(repo, file, layer, new)
+            make_table(repo, file, layer, new)
             return
+        if self.path in held.committed and part.inside is not None:
+            held.now_outside += sum(
+                int((~part.inside.mask(batch.new_rows())).sum()) for batch in edits.batches
+            )
         with file.suspended(layer, edits.seen):
             _write_rows(repo, file, edits, layer, old, new)
         file.settle(edits.seen, layer, None)
         file.forget(layer)
         if edits.others:
             file.note(layer, edits.other_keys)
+        self._note_rows(repo, file, layer, new, edits)
 
-    def _make(self, repo: OpenRepo, file: LivingStore, layer: Layer, new: Dataset) -> None:
-        with repo.settings.open_engine(new.size) as engine:
-            file.make(layer, rows_of(repo, new, engine))
-        file.forget(layer)
+    def _stays_alike(self, repo: OpenRepo, file: LivingStore, part: ShownPart) -> bool:
+        """Whether a table whose edits were committed stays, rows outside of a filter aside."""
+        assert self.old is not None
+        if self.edits is None or self.edits.seen is None:
+            return False
+        return part.inside == part_of(repo, file, self.old).inside
+
+    def _note_rows(
+        self, repo: OpenRepo, file: LivingStore, layer: Layer, new: Dataset, edits: LayerEdits
+    ) -> None:
+        part = part_of(repo, file, new)
+        if part.inside is None:
+            return
+        seen = file.look(layer)
+        count = 0 if seen is None else file.count(seen) - part.standing(edits.others)
+        note_rows(repo, file, layer, new, count)
 
 
-def rows_of(repo: OpenRepo, view: Dataset, engine: Engine) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a dataset in stored types."""
-    yield from engine.run(view.scan(), description=f"Reading {view.path}")
+def make_table(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -> int:
+    """Make the table of a dataset, with the rows that the working copy is to have; count them."""
+    part = part_of(repo, file, view)
+    with repo.settings.open_engine(view.size) as engine:
+        count = file.make(layer, _rows_of(view, part, engine))
+    file.forget(layer)
+    if part.inside is not None:
+        reserve_keys(repo, file, layer, view, None)
+        note_rows(repo, file, layer, view, count)
+    return count
+
+
+def _rows_of(view: Dataset, part: ShownPart, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a part of a dataset in stored types."""
+    inside, what = part.inside, f"Reading {view.path}"
+    if inside is None:
+        yield from engine.run(view.scan(), description=what)
+        return
+    for batch in engine.run(view.scan(where=inside.where), description=what):
+        yield inside.of(batch)
+
+
+def _trim(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -> None:
+    """Remove rows from a table of somebody's that the working copy is not to have."""
+    part, seen = part_of(repo, file, view), file.look(layer)
+    if part.inside is None or seen is None:
+        return
+    rows = outside(part, file.rows(seen, view.schema, None))
+    with file.suspended(layer, seen):
+        file.remove(seen, layer, rows.select(list(view.key.names)))
+    note_rows(repo, file, layer, view)
+
+
+def _drop_outside(
+    file: LivingStore, layer: Layer, view: Dataset, part: ShownPart, edited: LayerEdits
+) -> int:
+    """Remove rows that were committed and are outside of the filter; return how many."""
+    seen, keys = file.look(layer), edited.row_keys if edited.keys is None else edited.keys
+    if part.inside is None or seen is None:
+        return 0
+    gone = outside(part, file.rows(seen, view.schema, keys))
+    if gone.num_rows:
+        with file.suspended(layer, seen):
+            file.remove(seen, layer, gone.select(list(view.key.names)))
+    return int(gone.num_rows)
 
 
 def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None) -> _Plan:
@@ -342,7 +444,7 @@ def _write_rows(
 
     Rows that are left as they stand stay so.
     """
-    seen = edits.seen
+    seen, part = edits.seen, part_of(repo, file, new)
     assert seen is not None
     if _tree(old) != _tree(new):
         with repo.settings.open_engine(old.size) as engine:
@@ -352,13 +454,19 @@ def _write_rows(
                     batch = ChangeBatch(pc.filter(batch.data, free))
                 gone = batch.old_rows().select(list(old.key.names))
                 file.remove(seen, edits.layer, _absent(gone, batch))
-                file.put(seen, layer, batch.new_rows())
+                rows = batch.new_rows()
+                hidden = outside(part, rows)
+                if hidden.num_rows:
+                    file.remove(seen, layer, hidden.select(list(new.key.names)))
+                    reserve_keys(repo, file, layer, new, hidden)
+                file.put(seen, layer, rows if part.inside is None else part.inside.of(rows))
     for batch in edits.batches:
         touched = _touched(batch, new)
         for start in range(0, touched.num_rows, BATCH_ROWS):
             piece = touched.slice(start, BATCH_ROWS)
             file.remove(seen, layer, piece)
-            file.put(seen, layer, new.rows_with_keys(piece))
+            rows = new.rows_with_keys(piece)
+            file.put(seen, layer, rows if part.inside is None else part.inside.of(rows))
 
 
 def _absent(gone: pa.RecordBatch, batch: ChangeBatch) -> pa.RecordBatch:
@@ -387,21 +495,59 @@ def _new_rows(edits: LayerEdits) -> pa.RecordBatch | None:
     )
 
 
-def write_as_edits(repo: OpenRepo, file: LivingStore, old: Dataset, new: Dataset) -> None:
-    """Give a table the rows of another version, as edits of the one that it has."""
+def write_as_edits(
+    repo: OpenRepo, file: LivingStore, old: Dataset, new: Dataset, *, inside_only: bool
+) -> int:
+    """Give a table the rows of another version, as edits of the one that it has.
+
+    Changes of rows that a spatial filter hides on both sides are passed over if `inside_only`, and
+    how many is returned. Else they come too, and a delete among them is refused.
+    """
     before, layer = layer_of(file, old), layer_of(file, new)
-    seen = file.look(before)
+    seen, part = file.look(before), part_of(repo, file, old)
     alike = seen is not None and seen.is_whole and _same_columns(before, layer)
+    passed_over = 0
     with repo.settings.open_engine(old.size) as engine:
         if not alike:
             file.drop(before)
-            file.make(layer, rows_of(repo, new, engine))
+            there = ShownPart(rows_inside(limits_of(repo, file).area, new.header), None)
+            file.make(layer, _rows_of(new, there, engine))
+            seen = file.look(layer)
         for batch in row_changes(old, new, engine):
+            if part.inside is not None:
+                batch, count = _to_see(batch, part, old, inside_only=inside_only)
+                passed_over += count
             names = list(new.key.names)
             new_rows = batch.new_rows()
             gone = _absent(batch.old_rows().select(list(old.key.names)), batch)
-            if alike and seen is not None:
+            if seen is not None and (alike or part.inside is not None):
                 file.remove(seen, layer, gone)
                 file.put(seen, layer, new_rows)
             for keys in (gone, new_rows.select(names)):
                 file.note(layer, keys)
+    return passed_over
+
+
+def _to_see(
+    batch: ChangeBatch, part: ShownPart, old: Dataset, *, inside_only: bool
+) -> tuple[ChangeBatch, int]:
+    """Return the changes that can be seen in a table that has a part of a dataset."""
+    assert part.inside is not None
+    was = np.asarray(pc.is_valid(batch.old))
+    hidden = was & ~part.inside.mask(batch.old)
+    if not inside_only:
+        lost = pc.filter(batch.data, pa.array(hidden & np.asarray(pc.is_null(batch.new))))
+        if lost.num_rows:
+            keys = struct_of(ChangeBatch(lost.slice(0, 1)).old_rows().select(list(old.key.names)))
+            label = key_labels(keys, old.schema.select(old.key.names))[0].as_py()
+            raise StateError(
+                f"{old.path}:feature:{label} is to be deleted, and is outside of the spatial "
+                "filter, where no delete can be seen",
+                hints=("`havasu-vc checkout --spatial-filter=none` shows all rows",),
+            )
+        return batch, 0
+    seen = was & ~hidden
+    there = np.asarray(pc.is_valid(batch.new))
+    if part.inside.column in batch.new.type.names:
+        seen |= there & part.inside.mask(batch.new)
+    return ChangeBatch(pc.filter(batch.data, pa.array(seen))), int((~seen).sum())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
-from havasu_vc.checkouts.living_place import living_place, plan_living
+from havasu_vc.checkouts.living_place import default_location, living_place, plan_living
 from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from havasu_vc.formats.iceberg.values import Flavour
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.results import CheckoutResult, CommitResult, ExportResult
+    from havasu_vc.repo.spatial_filters import SpatialFilter
     from havasu_vc.workspace.state import TableState, WorkspaceState
 
 __all__ = ["Workspace"]
@@ -81,10 +82,33 @@ class Workspace:
         self, location: str | None = None, *, anew: bool = True, discard: bool = False
     ) -> ExportResult:
         """Make the living working copy, at `location` or where the repository has it."""
-        from havasu_vc.checkouts.living_copy import create_living
+        from havasu_vc.checkouts.living_making import create_living
 
         set_up(self._repo)
         return create_living(self._repo, location, anew=anew, discard=discard)
+
+    def set_spatial_filter(self, filter_: SpatialFilter, *, discard: bool = False) -> None:
+        """Limit the living working copy, and any that is made, to the rows of an area."""
+        from havasu_vc.checkouts.living_making import set_spatial_filter
+
+        set_up(self._repo)
+        set_spatial_filter(self._repo, filter_, discard=discard)
+
+    def take_spatial_filter(self, filter_: SpatialFilter) -> None:
+        """Note a spatial filter for a working copy to be made, which a remote may have."""
+        from havasu_vc.repo.spatial_filters import write_spatial_filter
+
+        git = self._repo.git
+        if filter_.reference is not None:
+            refs = "+refs/filters/*:refs/filters/*"
+            git.git("config", "--add", "remote.origin.fetch", refs)
+            git.git("fetch", "--quiet", "origin", refs)
+        write_spatial_filter(git, filter_.resolved(git))
+
+    @property
+    def default_location(self) -> str:
+        """The name that a working copy has unless another is asked for."""
+        return default_location(self._repo.git)
 
     def plan_living(self, location: str | None = None) -> bool:
         """Note where the living working copy is to be; return whether there is to be one."""
@@ -123,8 +147,10 @@ class Workspace:
         set_up(self._repo)
         place = living_place(self._repo)
         if place is not None and place.exists:
+            from havasu_vc.checkouts.living_making import limit_living
+
             with following(self._repo, discard=discard):
-                pass
+                limit_living(self._repo, place, discard=discard)
         asked = request is not None and request != CheckoutRequest()
         unset = self._repo.git.config.get(SETTING) is None
         if place is not None and place.kart and unset and not asked:
@@ -301,19 +327,25 @@ class Workspace:
         allow_empty: bool = False,
         refs: bool = False,
         allow_broken: bool = False,
+        allow_hidden: bool = False,
     ) -> CommitResult:
         """Commit the edits of all tables, or of some datasets or rows that filters name.
 
         The tables are at HEAD then, with what is left of their edits. With `refs`, branches of
         tables that were written to are committed to git's. It is refused where HEAD has a broken
-        dataset, unless that is allowed.
+        dataset, and where it would overwrite rows outside of the spatial filter, unless that is
+        allowed.
         """
         self._require_sound(allowed=allow_broken)
         living = self.living
         if living is not None:
             try:
                 return living.commit(
-                    datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+                    datasets,
+                    message=message,
+                    dry_run=dry_run,
+                    allow_empty=allow_empty,
+                    allow_hidden=allow_hidden,
                 )
             except NoChangesError:
                 if not self.has_tables:

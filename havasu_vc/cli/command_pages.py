@@ -39,6 +39,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "export",
             "checkout",
             "create-workingcopy",
+            "spatial-filter",
             "add-dataset",
             "convert",
             "upgrade",

@@ -47,6 +47,8 @@ EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
         ErrorKind.STATE: 20,
         ErrorKind.UNCOMMITTED_CHANGES: 29,
         ErrorKind.WORKING_COPY_STATE: 70,
+        ErrorKind.NO_SPATIAL_FILTER: 52,
+        ErrorKind.SPATIAL_FILTER_CONFLICT: 27,
         ErrorKind.UNFINISHED_MERGE: 20,
         ErrorKind.CONFLICT: 21,
         ErrorKind.CONCURRENT_CHANGE: 20,

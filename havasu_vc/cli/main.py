@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "create_workingcopy",
             "Make the GeoPackage that editors edit, which follows HEAD",
         ),
+        "spatial-filter": (
+            "spatial_filter",
+            "Look at the spatial filters that a repository has",
+        ),
         "add-dataset": ("add_dataset", "Make tables that an editor added datasets"),
         "commit": ("commit", "Commit what was edited in the tables, or in a file"),
         "commit-files": ("commit_files", "Commit files beside the datasets of a Kart repository"),

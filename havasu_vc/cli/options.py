@@ -32,6 +32,7 @@ __all__ = [
     "json_option",
     "message_options",
     "output_option",
+    "spatial_filter_option",
     "style_option",
 ]
 
@@ -255,6 +256,17 @@ def output_option(function: _F) -> _F:
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="Write to FILE instead of stdout.",
+    )(function)
+
+
+def spatial_filter_option(function: _F) -> _F:
+    """Add `--spatial-filter`, the area whose rows a working copy has."""
+    return click.option(
+        "--spatial-filter",
+        "spatial_filter",
+        metavar="SPEC",
+        help="Have only rows in the working copy whose geometry meets an area: CRS;POLYGON((...)), "
+        "CRS;WEST,SOUTH,EAST,NORTH, @FILE, or a ref or object id that has such; `none` for all.",
     )(function)
 
 

@@ -35,6 +35,11 @@ def tell_commit(
     if form:
         print_commit(invocation, repo, result)
     info = None if result.commit is None else repo.commit_info(result.commit)
+    if result.hidden:
+        invocation.say(
+            f"Removing {result.hidden} features from the working copy that no longer match the "
+            "spatial filter..."
+        )
     if info is not None and result.commit is not None:
         where = result.branch or "detached HEAD"
         subject = info.message.partition("\n")[0]

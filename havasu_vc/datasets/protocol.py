@@ -97,6 +97,10 @@ class Predicate:
     """Only rows with these keys."""
     box: tuple[float, float, float, float] | None = None
     """Only files whose geometries may touch this box (not exact)."""
+    nulls: bool = False
+    """With a box, also files with rows that have no geometry."""
+    here: bool = False
+    """Without rows that a partial clone left with its remote."""
 
 
 class Reading(Enum):

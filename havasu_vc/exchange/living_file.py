@@ -87,26 +87,32 @@ class LivingFile:
     @property
     def tree(self) -> str:
         """The root tree whose datasets it has; empty for none."""
-        query = f"SELECT value FROM {self.names.state} WHERE table_name = '*' AND key = 'tree'"
-        row = self._database.execute(query).fetchone()
-        return str(row[0]) if row else ""
+        return self.state("*", "tree") or ""
 
     @property
     def of_merge(self) -> bool:
         """Whether that tree is of a merge that waited then, so of no commit."""
-        query = f"SELECT 1 FROM {self.names.state} WHERE table_name = '*' AND key = 'merging'"
-        return self._database.execute(query).fetchone() is not None
+        return self.state("*", "merging") is not None
 
     def set_tree(self, tree: str, *, of_merge: bool = False) -> None:
         """Remember the root tree whose datasets it has now."""
-        put = f"INSERT OR REPLACE INTO {self.names.state} VALUES ('*', ?, ?)"
-        self._database.execute(put, ("tree", tree))
-        if of_merge:
-            self._database.execute(put, ("merging", "true"))
-        elif self.of_merge:
-            self._database.execute(
-                f"DELETE FROM {self.names.state} WHERE table_name = '*' AND key = 'merging'"
-            )
+        self.set_state("*", "tree", tree)
+        self.set_state("*", "merging", "true" if of_merge else None)
+
+    def state(self, table: str, key: str) -> str | None:
+        """Return what it says of itself, with `*`, or of a table; None where it says nothing."""
+        query = f"SELECT value FROM {self.names.state} WHERE table_name = ? AND key = ?"
+        row = self._database.execute(query, (table, key)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_state(self, table: str, key: str, value: str | None) -> None:
+        """Have it say something of itself, with `*`, or of a table; None takes it back."""
+        if value is not None:
+            put = f"INSERT OR REPLACE INTO {self.names.state} VALUES (?, ?, ?)"
+            self._database.execute(put, (table, key, value))
+        elif self.state(table, key) is not None:
+            take = f"DELETE FROM {self.names.state} WHERE table_name = ? AND key = ?"
+            self._database.execute(take, (table, key))
 
     def tables(self) -> dict[str, str]:
         """Return the tables that the file says it has, by dataset; Kart's says of none."""
@@ -364,6 +370,21 @@ class LivingFile:
         _, bounds = self._insert(layer, rows, fids, table=seen.table)
         if bounds is not None:
             self._widen(layer, bounds, seen.table)
+
+    def reserve(self, layer: Layer, highest: int) -> None:
+        """Have feature ids that an editor is given come after one that is not there."""
+        seen = self.look(layer)
+        if seen is None or layer.has_own_fid or highest < 1:
+            return
+        values = (highest, seen.table)
+        self._database.execute(
+            "INSERT INTO sqlite_sequence (seq, name) SELECT ?1, ?2 WHERE NOT EXISTS "
+            "(SELECT 1 FROM sqlite_sequence WHERE name = ?2)",
+            values,
+        )
+        self._database.execute(
+            "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = ?2", values
+        )
 
     def remove(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> None:
         """Remove the rows of some keys."""

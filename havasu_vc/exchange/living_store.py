@@ -77,6 +77,12 @@ class LivingStore(Protocol):
     def set_tree(self, tree: str, *, of_merge: bool = False) -> None:
         """Remember the root tree whose datasets it has now."""
 
+    def state(self, table: str, key: str) -> str | None:
+        """Return what it says of itself, with `*`, or of a table; None where it says nothing."""
+
+    def set_state(self, table: str, key: str, value: str | None) -> None:
+        """Have it say something of itself, with `*`, or of a table; None takes it back."""
+
     def table_of(self, path: str) -> str:
         """Return the table that a dataset has or would have: its path, `__` between its parts."""
 
@@ -150,6 +156,9 @@ class LivingStore(Protocol):
 
     def put(self, seen: Seen, layer: Layer, rows: pa.RecordBatch) -> None:
         """Write rows in the place of those that have their keys, whose feature ids they keep."""
+
+    def reserve(self, layer: Layer, highest: int) -> None:
+        """Have keys of whole numbers that an editor is given come after one that is not there."""
 
     def remove(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> None:
         """Remove the rows of some keys."""

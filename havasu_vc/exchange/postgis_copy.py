@@ -67,29 +67,30 @@ class PostgisCopy:
     @property
     def tree(self) -> str:
         """The root tree whose datasets it has; empty for none."""
-        return self._said("*", "tree") or ""
+        return self.state("*", "tree") or ""
 
     @property
     def of_merge(self) -> bool:
         """Whether that tree is of a merge that waited then, so of no commit."""
-        return self._said("*", "merging") is not None
+        return self.state("*", "merging") is not None
 
     def set_tree(self, tree: str, *, of_merge: bool = False) -> None:
         """Remember the root tree whose datasets it has now."""
-        self._say("*", "tree", tree)
-        if of_merge:
-            self._say("*", "merging", "true")
-        else:
-            self._server.run(
-                f"DELETE FROM {self._state} WHERE table_name = '*' AND key = 'merging'"
-            )
+        self.set_state("*", "tree", tree)
+        self.set_state("*", "merging", "true" if of_merge else None)
 
-    def _said(self, table: str, key: str) -> str | None:
+    def state(self, table: str, key: str) -> str | None:
+        """Return what it says of itself, with `*`, or of a table; None where it says nothing."""
         query = f"SELECT value FROM {self._state} WHERE table_name = %s AND key = %s"
         found = self._server.one(query, (table, key))
         return None if found is None else str(found)
 
-    def _say(self, table: str, key: str, value: str) -> None:
+    def set_state(self, table: str, key: str, value: str | None) -> None:
+        """Have it say something of itself, with `*`, or of a table; None takes it back."""
+        if value is None:
+            take = f"DELETE FROM {self._state} WHERE table_name = %s AND key = %s"
+            self._server.run(take, (table, key))
+            return
         self._server.run(
             f"INSERT INTO {self._state} VALUES (%s, %s, %s) "
             "ON CONFLICT (table_name, key) DO UPDATE SET value = excluded.value",
@@ -302,7 +303,7 @@ class PostgisCopy:
 
     def _remember(self, layer: Layer, table: str) -> None:
         if not layer.kart:
-            self._say(layer.table, "dataset", layer.dataset)
+            self.set_state(layer.table, "dataset", layer.dataset)
         remember(self._server, self._schema, self._names, layer, table)
 
     def _insert(self, layer: Layer, table: str, rows: pa.RecordBatch) -> None:
@@ -318,17 +319,25 @@ class PostgisCopy:
     def _count_on(self, layer: Layer, table: str) -> None:
         """Have keys that the database makes come after all that are there."""
         column = integer_key(layer.schema)
-        if column is None:
-            return
+        if column is not None:
+            there = f"SELECT max({quoted(column)})::bigint AS highest FROM {self._place(table)}"
+            self._count_from(table, column, there)
+
+    def _count_from(self, table: str, column: str, highest: str) -> None:
         sequence = self._server.one(
             "SELECT pg_get_serial_sequence(%s, %s)", (self._place(table), column)
         )
         if sequence is not None:
             self._server.run(
-                f"SELECT setval({literal(sequence)}, m.highest) FROM (SELECT "
-                f"max({quoted(column)})::bigint AS highest FROM {self._place(table)}) m, "
+                f"SELECT setval({literal(sequence)}, m.highest) FROM ({highest}) m, "
                 f"{sequence} s WHERE m.highest >= s.last_value AND m.highest > 0"
             )
+
+    def reserve(self, layer: Layer, highest: int) -> None:
+        """Have keys that the database makes come after one that is not there."""
+        column, seen = integer_key(layer.schema), self.look(layer)
+        if column is not None and seen is not None:
+            self._count_from(seen.table, column, f"SELECT {highest}::bigint AS highest")
 
     def adopt(self, seen: Seen, layer: Layer) -> None:
         """Take a table that stands already as that of a dataset, and track it."""

@@ -26,8 +26,9 @@ def diff(
     With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
     """
     ends = resolve_compared(repo.git, revisions)
-    return diff_revisions(
-        repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
+    return _shown(
+        repo,
+        diff_revisions(repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True),
     )
 
 
@@ -36,9 +37,19 @@ def show(
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
     info = commit_info(repo, revision)
-    return info, diff_revisions(
+    found = diff_revisions(
         repo, *_ends(repo, revision, info), filters, equal_ones=equal_ones, tables_only=True
     )
+    return info, _shown(repo, found)
+
+
+def _shown(repo: OpenRepo, diffs: Iterator[DatasetDiff]) -> Iterator[DatasetDiff]:
+    """Return diffs as they are shown: in Kart's repositories inside of the spatial filter alone."""
+    if not (repo.git.is_kart and repo.git.config.section(repo.git.spatial_filter_section)):
+        return diffs
+    from havasu_vc.repo.spatial_filters import diffs_inside
+
+    return diffs_inside(repo, diffs)
 
 
 def create_patch(

@@ -58,6 +58,8 @@ class CommitResult:
     """Meta items changed, by dataset."""
     as_edits: bool = False
     """Whether the changes stand in the living working copy, not committed."""
+    hidden: int = 0
+    """How many of its rows left the working copy, as they are outside of the spatial filter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.loose import LooseObjects
 
-__all__ = ["BulkReader", "bulk_reader", "fetch_promised", "spatial_filter"]
+__all__ = ["BulkReader", "bulk_reader", "fetch_promised"]
 
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
@@ -316,9 +316,3 @@ def fetch_promised(git_directory: Path, ids: Sequence[bytes]) -> None:
         git_directory=git_directory,
         stdin=b"".join(identity.hex().encode() + b"\n" for identity in ids),
     )
-
-
-def spatial_filter(git_directory: Path) -> bool:
-    """Return whether Kart cloned only what lies in some area."""
-    command = ["config", "--get-regexp", r"^kart\.spatialfilter\."]
-    return not run_git(command, git_directory=git_directory, check=False).code

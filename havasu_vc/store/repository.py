@@ -139,6 +139,11 @@ class GitRepository:
         )
 
     @property
+    def spatial_filter_section(self) -> str:
+        """The section of the settings that has the spatial filter of working copies."""
+        return f"{'kart' if self.is_kart else 'havasu'}.spatialfilter"
+
+    @property
     def operation(self) -> Operation:
         """The git command that stopped half-way here."""
         return _OPERATIONS.get(RepositoryState(self.handle.state()), Operation.NONE)

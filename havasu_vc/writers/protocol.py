@@ -97,6 +97,8 @@ class DatasetSummary:
     """Meta items."""
     features: ChangeCounts = field(default_factory=ChangeCounts)
     """Rows."""
+    hidden: int = 0
+    """Those updates of rows that are inserts under keys outside of the spatial filter."""
 
     @property
     def has_changes(self) -> bool:

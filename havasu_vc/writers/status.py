@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from havasu_vc.model.diffs import ChangeCounts, ConflictCounts, MergeContext
+from havasu_vc.model.diffs import ConflictCounts, MergeContext
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.conflicts import count_lines, counts_object
@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 _COUNTS = ("inserts", "updates", "deletes")
+_HIDDEN = "spatialFilterConflicts"
+_WORDS = {_HIDDEN: "spatial filter conflicts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class RepositoryStatus:
     """Tables of the working copy that are no dataset; None where that is not asked."""
     unread: bool = False
     """Whether a part of the working copy could not be looked at."""
+    spatial_filter: Mapping[str, str] | None = None
+    """The area that the working copy is limited to, as JSON values; None for none."""
+    limits: str | None = None
+    """The same for a person, in a line."""
     merging: MergeContext | None = None
     """The commits of the merge that waits for its conflicts; None when none does."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
@@ -84,7 +90,7 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
         "branch": status.branch,
         "upstream": upstream
         and {"branch": upstream.branch, "ahead": upstream.ahead, "behind": upstream.behind},
-        "spatialFilter": None,
+        "spatialFilter": None if status.spatial_filter is None else dict(status.spatial_filter),
     }
     if status.merging is None:
         value["workingCopy"] = working_copy
@@ -99,31 +105,34 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
 
 def summary_object(changes: ChangeSummary) -> dict[str, Any]:
     """Return numbers of meta items and rows by dataset, in Kart's form."""
-    return {
-        path: {name: _counts_object(counts) for name, counts in _parts(summary)}
-        for path, summary in changes.datasets.items()
-    }
+    return {path: dict(_parts(summary)) for path, summary in changes.datasets.items()}
 
 
-def _parts(summary: DatasetSummary) -> Iterator[tuple[str, ChangeCounts]]:
-    for name, counts in (("meta", summary.meta), ("feature", summary.features)):
-        if counts.total:
-            yield name, counts
-
-
-def _counts_object(counts: ChangeCounts) -> dict[str, int]:
-    return {name: getattr(counts, name) for name in _COUNTS if getattr(counts, name)}
+def _parts(summary: DatasetSummary) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the kinds of items that changed, with how many of each."""
+    for name, counts, hidden in (
+        ("meta", summary.meta, 0),
+        ("feature", summary.features, summary.hidden),
+    ):
+        numbers = {each: getattr(counts, each) for each in _COUNTS}
+        numbers["updates"] -= hidden
+        numbers[_HIDDEN] = hidden
+        if any(numbers.values()):
+            yield name, {what: count for what, count in numbers.items() if count}
 
 
 def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     """Return the status for a person."""
     if status.commit is None:
-        return 'Empty repository.\n  (use "havasu-vc import" to add some data)\n'
+        limits = "" if status.limits is None else f"\n{status.limits}\n"
+        return f'Empty repository.\n  (use "havasu-vc import" to add some data)\n{limits}'
     if status.branch is None:
         head = f"{styled('HEAD detached at', 'red', color)} {status.commit[:ABBREVIATED]}"
     else:
         head = f"On branch {printable(status.branch)}"
     lines = [head, *_upstream_lines(status.upstream), ""]
+    if status.limits is not None:
+        lines += [status.limits, ""]
     if status.merging is not None:
         lines += _merging_lines(status.merging, status.conflicts)
         if status.changes is not None and status.changes.has_changes:
@@ -164,7 +173,7 @@ def summary_lines(changes: ChangeSummary) -> Iterator[str]:
         yield f"  {printable(path)}:"
         for name, counts in _parts(summary):
             yield f"    {name}:"
-            yield from (f"      {count} {what}" for what, count in _counts_object(counts).items())
+            yield from (f"      {n} {_WORDS.get(what, what)}" for what, n in counts.items())
 
 
 def _upstream_lines(upstream: Upstream | None) -> Iterator[str]:

@@ -13,7 +13,13 @@ from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import PLACE, Command, engine_option, json_option
+from havasu_vc.cli.options import (
+    PLACE,
+    Command,
+    engine_option,
+    json_option,
+    spatial_filter_option,
+)
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.repo.results import CheckoutResult, ExportResult
 
-__all__ = ["command", "copy_object", "tables_object", "tell_tables"]
+__all__ = ["command", "copy_object", "limit", "tables_object", "tell_tables"]
 
 FLAVOURS = ("havasu", "spark", "iceberg", "auto")
 
@@ -105,6 +111,7 @@ class _Tables:
     "--overwrite", is_flag=True, help="With --as, replace the file if all in it is committed."
 )
 @click.option("-b", "branch", metavar="NAME", help="Make a branch and switch to it.")
+@spatial_filter_option
 @click.option("--guess/--no-guess", default=True, help="Make a branch that only a remote has.")
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
@@ -127,6 +134,7 @@ def command(
     ref: str | None,
     overwrite: bool,
     branch: str | None,
+    spatial_filter: str | None,
     guess: bool,
     discard: bool,
 ) -> None:
@@ -136,7 +144,8 @@ def command(
     reads and writes; from then on the tables follow HEAD. `checkout REV` puts HEAD on a
     branch, or on a commit by itself. `checkout --as FILE.gpkg [DATASET...]` leaves HEAD
     alone and writes datasets (all, if none is named) to a GeoPackage that QGIS can edit
-    and that remembers the commit it is of.
+    and that remembers the commit it is of. With --spatial-filter the working copy that
+    `create-workingcopy` makes has the rows of an area, and is made if there is none.
 
     \b
     havasu-vc checkout                                the datasets of HEAD as tables
@@ -146,6 +155,8 @@ def command(
     tables = _Tables(flavour, refs, copy, layout, partition_by, dataset)
     if partition_by is not None and layout != "clustered":
         raise click.UsageError("--partition-by goes with --layout clustered")
+    if spatial_filter is not None and (file or to or relocate or tables.given):
+        raise click.UsageError("--spatial-filter is of the working copy: it goes with REV and -b")
     if file is not None:
         if branch is not None or to is not None or relocate or tables.given:
             raise click.UsageError(
@@ -176,23 +187,45 @@ def command(
             raise click.UsageError("--relocate stands alone")
         _tell(invocation, repo, repo.workspace.relocate())
         return
+    if spatial_filter is not None:
+        if names and branch is None:
+            find_goal(repo, names[0], revisions=True, remotes=guess)
+        limit(invocation, repo, spatial_filter, discard=discard)
     if names or branch is not None:
         was = repo.head().commit
         created = _switch(repo, names, branch, discard, guess=guess)
         tell_move(invocation, repo, was, created=created)
-        if not tables.given:
+        # As in Kart, whose checkout of a revision makes the working copy that there is to be.
+        lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
+        if not tables.given and spatial_filter is None and not lacks:
             _print(invocation, repo, created=created)
             return
-    if repo.git.is_kart and not tables.given and repo.workspace.living is None:
+    limited = spatial_filter is not None
+    if (repo.git.is_kart or limited) and not tables.given and repo.workspace.living is None:
         _make_karts(invocation, repo)
+        return
+    if limited:
+        _print(invocation, repo, created=created)
         return
     _tell(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard), created)
 
 
+def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> None:
+    """Limit the working copy to the area that a text means."""
+    from havasu_vc.repo.spatial_filters import parse_spatial_filter
+
+    asked = parse_spatial_filter(text, invocation.folder)
+    repo.workspace.set_spatial_filter(asked, discard=discard)
+
+
 def _make_karts(invocation: Invocation, repo: Repo) -> None:
-    """Make the working copy of a repository of Kart's that has none, where it is meant to be."""
+    """Make the working copy of a repository that has none, where it is meant to be."""
     made = repo.workspace.create_living()
     _print(invocation, repo, copy=copy_object(made))
+    if not repo.git.is_kart:
+        invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+        invocation.notes(made.notes)
+        return
     location = repo.config.get("kart.workingcopy.location") or made.path
     kind = "PostGIS" if "://" in location else "GPKG"
     invocation.say(f"Creating {kind} working copy at {location} ...")

@@ -13,7 +13,7 @@ from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.library import Repo
 
 if TYPE_CHECKING:
@@ -71,6 +71,12 @@ __all__ = ["command"]
     metavar="PLACE",
     help="Make the working copy PLACE, as create-workingcopy does, and no tables.",
 )
+@spatial_filter_option
+@click.option(
+    "--spatial-filter-after-clone/--spatial-filter-during-clone",
+    "after",
+    help="Bring all data files of Havasu datasets at once, or only what the area needs.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -89,12 +95,17 @@ def command(
     depth: int | None,
     data_url: str | None,
     location: str | None,
+    spatial_filter: str | None,
+    after: bool,
 ) -> None:
     """Clone a repository with its data into DIRECTORY.
 
     URL is anything that git takes. The tables of its branch are checked out in `tables/`;
     where havasu.workingcopy.location is set, a working copy is made instead.
     A clone that was cut off goes on when the same command is given again.
+
+    With `--spatial-filter`, a working copy is made that has the rows of an area, and data files
+    that it does not need come when something reads them. Of Kart datasets all rows are brought.
 
     With `--dataset`, they are those of the datasets named. With `--filter=data` or `--bbox`
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
@@ -114,11 +125,18 @@ def command(
             "postgresql://USER@HOST/DATABASE/SCHEMA"
         )
     tables = not (bare or no_checkout or what == "data" or bbox is not None)
+    limits = None
+    if spatial_filter is not None:
+        from havasu_vc.repo.spatial_filters import parse_spatial_filter
+
+        limits = parse_spatial_filter(spatial_filter, invocation.folder)
+    limited = limits is not None and not limits.is_none
+    on_demand = what == "data" or (limited and not after)
     later = None if what in (None, "data") else what
     request = CloneRequest(
         url,
         place,
-        on_demand=what == "data",
+        on_demand=on_demand,
         part=part,
         base=invocation.folder,
         tables=tables,
@@ -136,6 +154,10 @@ def command(
         invocation.say(f"Cloned into {place}: {counted(fetched.files, 'data file')}, {size}")
     else:
         invocation.say(f"Cloned into {place}")
+    if limits is not None:
+        repo.workspace.take_spatial_filter(limits)
+        if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
+            location = repo.workspace.default_location
     if repo.workspace.plan_living(location) and not no_checkout and repo.datasets():
         made = repo.workspace.create_living()
         invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")

@@ -72,6 +72,12 @@ __all__ = ["can_edit", "command", "edit_message"]
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
 @click.option("--allow-broken", is_flag=True, help="Commit beside broken datasets.")
+@click.option(
+    "--allow-spatial-filter-conflicts",
+    "allow_hidden",
+    is_flag=True,
+    help="Overwrite rows outside of the spatial filter whose keys were given to new ones.",
+)
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")
@@ -90,6 +96,7 @@ def command(
     dry_run: bool,
     no_verify: bool,
     allow_broken: bool,
+    allow_hidden: bool,
     allow_empty: bool,
     amend: bool,
     no_edit: bool,
@@ -141,6 +148,7 @@ def command(
                 allow_empty=allow_empty,
                 refs=refs,
                 allow_broken=allow_broken,
+                allow_hidden=allow_hidden,
             )
         if isinstance(file, str) or _is_table(file):
             return repo.workspace.commit_from(

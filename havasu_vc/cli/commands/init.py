@@ -11,7 +11,7 @@ from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_import
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import StateError, StorageError
 from havasu_vc.library import Repo
 
@@ -45,6 +45,7 @@ __all__ = ["command"]
     "[default: DIRECTORY.gpkg]",
 )
 @click.option("--no-checkout", is_flag=True, help="With --kart, make no GeoPackage to edit.")
+@spatial_filter_option
 @json_option
 @click.pass_obj
 def command(
@@ -57,6 +58,7 @@ def command(
     message: str | None,
     location: str | None,
     no_checkout: bool,
+    spatial_filter: str | None,
 ) -> None:
     """Make a repository in DIRECTORY, or prepare the git repository that is there.
 
@@ -68,6 +70,13 @@ def command(
         raise click.UsageError("--workingcopy goes with --kart, and not with --bare")
     if message is not None and source is None:
         raise click.UsageError("-m is the message of --import, which is not given")
+    limits = None
+    if spatial_filter is not None:
+        from havasu_vc.repo.spatial_filters import parse_spatial_filter
+
+        limits = parse_spatial_filter(spatial_filter, invocation.folder)
+        if limits.reference is not None:
+            raise click.UsageError("a new repository has no object that could be --spatial-filter")
     place = invocation.folder / (directory or "")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -82,6 +91,8 @@ def command(
     invocation.say(f"Initialized {kind} in {repo.path}")
     if location is not None:
         repo.workspace.plan_living(location)
+    if limits is not None:
+        repo.workspace.set_spatial_filter(limits)
     imported: Imported | None = None
     if source is not None:
         source = parse_source(source)

@@ -15,6 +15,7 @@ from havasu_vc.cli.commands.switch import open_to_switch
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
+from havasu_vc.errors import HavasuError
 from havasu_vc.repo.results import RepoStatus
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, status_object
@@ -42,7 +43,7 @@ def command(invocation: Invocation, output_format: str, list_untracked_tables: b
     """
     repo = open_to_switch(invocation)
     status, workspace = repo.status(), repo.workspace.changes()
-    printed = _printed(status, workspace)
+    printed = _limited(repo, _printed(status, workspace))
     problems = (*status.problems, *(() if workspace is None else workspace.problems))
     notes = () if workspace is None else workspace.notes
     if is_called_kart():
@@ -93,6 +94,28 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
     )
 
 
+def _limited(repo: Repo, printed: RepositoryStatus) -> RepositoryStatus:
+    """Return a status with the spatial filter in force, if there is one."""
+    if not repo.git.config.section(repo.git.spatial_filter_section):
+        return printed
+    from havasu_vc.repo.spatial_filters import read_spatial_filter
+
+    try:
+        found = read_spatial_filter(repo.git)
+    except HavasuError as error:
+        return replace(printed, limits=f"The settings have an unusable filter: {error.message}")
+    if found.area is None:
+        return printed
+    value = {"geometry": found.area.wkb.hex().upper(), "crs": found.area.crs}
+    what = "spatial filter"
+    if found.reference is not None and found.object_id is not None:
+        value = {"reference": found.reference, "objectId": found.object_id, **value}
+        what += f" at reference {found.reference}"
+    box = ", ".join(f"{edge:.3f}" for edge in found.area.degrees)
+    limits = f"A {what} is active, limiting repo to a specific region inside [{box}]"
+    return replace(printed, spatial_filter=value, limits=limits)
+
+
 def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -> RepositoryStatus:
     """Return a status with what Kart tells of a working copy, which scripts compare."""
     parts: dict[str, object] = {"workdir": {"status": "notFound"}}
@@ -112,7 +135,10 @@ def _untracked_lines(tables: Sequence[str]) -> list[str]:
 
 def _summary(workspace: WorkspaceChanges) -> ChangeSummary:
     return ChangeSummary(
-        {path: DatasetSummary(each.meta, each.rows) for path, each in workspace.tables.items()}
+        {
+            path: DatasetSummary(each.meta, each.rows, each.hidden)
+            for path, each in workspace.tables.items()
+        }
     )
 
 

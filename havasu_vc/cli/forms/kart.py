@@ -39,6 +39,13 @@ class SomeCounts(TypedDict, total=False):
     """Those that went."""
 
 
+class EditCounts(SomeCounts, total=False):
+    """Edits of a kind, counted."""
+
+    spatialFilterConflicts: int
+    """New ones whose keys are those of rows outside of the spatial filter."""
+
+
 class RowCounts(TypedDict, total=False):
     """Changes of a dataset, counted."""
 
@@ -127,6 +134,28 @@ class Upstream(TypedDict):
     """Commits that only it has."""
 
 
+class EditedRowCounts(TypedDict, total=False):
+    """Edits of a dataset, counted."""
+
+    feature: EditCounts
+    """Its rows."""
+    meta: SomeCounts
+    """Its meta items."""
+
+
+class SpatialFilterForm(TypedDict):
+    """The area that working copies are limited to."""
+
+    geometry: str
+    """The polygon as hexadecimal WKB."""
+    crs: str
+    """Its system."""
+    reference: NotRequired[str | None]
+    """The ref that names the object that has it."""
+    objectId: NotRequired[str | None]
+    """That object."""
+
+
 class WorkingCopyPart(TypedDict):
     """A place where datasets are edited."""
 
@@ -151,7 +180,7 @@ class WorkingCopy(TypedDict):
 
     parts: dict[str, WorkingCopyPart]
     """The places; `tabular` is the one of tables."""
-    changes: dict[str, RowCounts]
+    changes: dict[str, EditedRowCounts]
     """Edits by dataset."""
     nonCheckoutDatasets: list[str]
     """Always empty."""
@@ -170,8 +199,8 @@ class Status(TypedDict):
     """The branch; null where HEAD is on a commit by itself."""
     upstream: Upstream | None
     """The branch that it follows."""
-    spatialFilter: None
-    """Always null."""
+    spatialFilter: SpatialFilterForm | None
+    """The area that the working copy is limited to; null for none."""
     workingCopy: NotRequired[WorkingCopy | None]
     """Where datasets are edited; null without such a place. Left out while a merge waits, but
     for a GeoPackage."""

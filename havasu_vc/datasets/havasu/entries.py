@@ -9,7 +9,7 @@ from havasu_vc.formats.havasu.properties import SortOrder
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import KeySpec, Schema
 
-__all__ = ["in_key_order", "is_outside"]
+__all__ = ["in_key_order", "is_outside", "within_box"]
 
 
 def in_key_order(entries: Iterable[Entry], key: KeySpec, order: SortOrder) -> list[Entry]:
@@ -46,6 +46,21 @@ def is_outside(entry: Entry, box: tuple[float, float, float, float], schema: Sch
         if parts is None or not all(_apart(part, box) for part in parts):
             return False
     return bool(places)
+
+
+def within_box(
+    near: Iterable[Entry],
+    others: Iterable[Entry],
+    box: tuple[float, float, float, float],
+    schema: Schema,
+) -> list[Entry]:
+    """Return data files that a box cannot pass by, and those of others with a row in no place."""
+    chosen = {entry.file: entry for entry in near if not is_outside(entry, box, schema)}
+    for entry in others:
+        known = [entry.statistics.get(field.id) for field in schema.geometries]
+        if any(each is None or each.nulls for each in known):
+            chosen.setdefault(entry.file, entry)
+    return list(chosen.values())
 
 
 def _apart(bounds: Bounds, box: tuple[float, float, float, float]) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from havasu_vc.datasets.base import StoredDataset, remembered_schema
 from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
-from havasu_vc.datasets.havasu.entries import in_key_order, is_outside
+from havasu_vc.datasets.havasu.entries import in_key_order, is_outside, within_box
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
@@ -500,7 +500,8 @@ class HavasuDataset(StoredDataset):
             chosen = list(self.data_entries)
         else:
             near = self.data_entries_where(lambda record: record.near(box, self.schema))
-            chosen = [entry for entry in near if not self.is_outside(entry, box)]
+            others = self.data_entries if where.nulls else ()
+            chosen = within_box(near, others, box, self.schema)
         self.bring(chosen)
         return [task for entry in chosen for task in self.scan_file(entry, schema)]
 

@@ -21,10 +21,11 @@ from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
 from havasu_vc.formats.kart.columns import Legend
 from havasu_vc.formats.kart.features import FeatureDecoder, RawRows, decode_raw
 from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import keeps_python_busy, kernel
 from havasu_vc.records import dataclass
-from havasu_vc.store.bulk import bulk_reader, fetch_promised, spatial_filter
+from havasu_vc.store.bulk import bulk_reader, fetch_promised
 from havasu_vc.store.objects import ObjectSource, StoredObjects
 from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
 
@@ -239,11 +240,6 @@ def _there(data: bytes | None, identity: bytes) -> bytes:
 def _fetch(folder: Path, missing: Sequence[bytes]) -> None:
     """Fetch what a partial clone left with its remote."""
     what = f"{len(missing):,} rows or folders of rows are not in this partial clone"
-    if spatial_filter(folder.parent):
-        raise NotFoundError(
-            f"{what}: they are outside of its spatial filter",
-            hints=("clone without the filter to work with all rows",),
-        )
     try:
         fetch_promised(folder.parent, missing)
     except HavasuError as error:
@@ -337,6 +333,18 @@ class Files:
         """Return how a person finds one of them."""
         return form.place(self.folders[index] + b"/" + self.names[index])
 
+    def here(self, objects: StoredFolder) -> Files:
+        """Return those that a partial clone has."""
+        ids = self.blobs.ids
+        wanted = [ids[at : at + 20] for at in range(0, len(ids), 20)]
+        found = bulk_reader(objects.folder).read(wanted)
+        there = [index for index, data in enumerate(found) if data is not None]
+        return Files(
+            [self.folders[index] for index in there],
+            [self.names[index] for index in there],
+            Blobs(None, given=tuple(data for data in found if data is not None)),
+        )
+
     def keys(self, form: Form) -> KeyColumns:
         """Return their keys; raises where a path is not that of its key."""
         keys = _keys(self.folders, self.names, form)
@@ -373,10 +381,27 @@ def _keys(folders: list[bytes], names: list[bytes], form: Form) -> KeyColumns | 
 @keeps_python_busy
 @kernel
 def scan(
+    objects: StoredFolder, folders: tuple[Subtree, ...], form: Form, here: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all features below some folders, or of those that are here."""
+    decoder = form.decoder()
+    for files in batches(objects, leaves(objects, folders), form):
+        yield (files.here(objects) if here else files).rows(form, decoder)
+
+
+@kernel
+def scan_keys(
     objects: StoredFolder, folders: tuple[Subtree, ...], form: Form
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all features below some folders."""
-    yield from read_rows(objects, leaves(objects, folders), form)
+    """Yield the keys of all features below some folders, as their names spell them."""
+    schema = arrow_schema(form.schema)
+    for files in batches(objects, leaves(objects, folders), form):
+        found = dict(zip(form.schema.identifier_ids, files.keys(form), strict=True))
+        columns = [
+            pa.array(found[field.id], type_)
+            for field, type_ in zip(form.schema.fields, schema.types, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @kernel

@@ -34,6 +34,7 @@ from havasu_vc.datasets.kart.trees import (
     objects_of,
     scan,
     scan_files,
+    scan_keys,
     subtrees,
 )
 from havasu_vc.datasets.protocol import (
@@ -297,10 +298,11 @@ class KartDataset(StoredDataset):
             given = batches(objects, leaves(objects, found), form)
             return [task_of(scan_files, files, form) for files in given]
         step = max(len(found) // TASKS, 1)
-        return [
-            task_of(scan, objects, tuple(found[start : start + step]), form)
-            for start in range(0, len(found), step)
-        ]
+        parts = [tuple(found[start : start + step]) for start in range(0, len(found), step)]
+        if columns is not None and set(columns) == set(self.key.names):
+            return [task_of(scan_keys, objects, part, form) for part in parts]
+        here = where is not None and where.here
+        return [task_of(scan, objects, part, form, here) for part in parts]
 
     def files_of(self, keys: Sequence[tuple[Any, ...]]) -> Files:
         """Return the features with some keys, given in the order of the key's columns."""

@@ -1,0 +1,91 @@
+"""A living working copy is made, or limited to another spatial filter than it has.
+
+Its tables are written anew for another filter, in the transaction that says so, so a file is of
+one filter as it is of one tree; edits must be committed or dropped first. The settings are written
+before: where that was cut off, `status` tells, and `checkout` goes on.
+"""
+
+from __future__ import annotations
+
+from havasu_vc.checkouts.living_area import is_as_wanted
+from havasu_vc.checkouts.living_copy import LivingCopy
+from havasu_vc.checkouts.living_edits import base_views
+from havasu_vc.checkouts.living_following import holding
+from havasu_vc.checkouts.living_place import (
+    LivingPlace,
+    default_location,
+    living_place,
+    place_at,
+    require_no_secret,
+    setting,
+)
+from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import ExportResult
+from havasu_vc.repo.spatial_filters import (
+    SpatialFilter,
+    read_spatial_filter,
+    rows_inside,
+    write_spatial_filter,
+)
+
+__all__ = ["create_living", "limit_living", "set_spatial_filter"]
+
+
+def create_living(
+    repo: OpenRepo, location: str | None = None, *, anew: bool = True, discard: bool = False
+) -> ExportResult:
+    """Make the working copy of a repository, at `location` or where it has it."""
+    git = repo.git
+    if git.is_bare:
+        raise StateError("a bare repository has no working copy")
+    place = place_at(git, location or git.config.get(setting(git)) or default_location(git))
+    if location is not None:
+        require_no_secret(place)
+    if not anew and place.exists:
+        raise InvalidArgumentError(f"{place.where} is there already")
+    return LivingCopy(repo, place).create(discard=discard)
+
+
+def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = False) -> None:
+    """Have a repository keep a spatial filter, and its working copy the rows inside of it.
+
+    Raises `UncommittedChangesError` where the working copy has edits, unless these may go.
+    """
+    from havasu_vc.merging import require_calm
+
+    git = repo.git
+    if git.is_bare:
+        raise StateError("a bare repository has no working copy that could have a spatial filter")
+    require_calm(repo)
+    found = asked.resolved(git)
+    head = repo.head()
+    for view in base_views(repo, head).values() if head.commit else ():
+        rows_inside(found.area, view.header)  # raises where its system cannot be had
+    before, place = read_spatial_filter(git), living_place(repo)
+    if place is None or not place.exists:
+        write_spatial_filter(git, found)
+        return
+    with holding(repo, place, discard=discard) as held:
+        if found.area != before.area and not discard:
+            LivingCopy(repo, place).require_clean()
+        write_spatial_filter(git, found)
+        if not is_as_wanted(repo, held.file):
+            held.limited_anew = True
+
+
+def limit_living(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> None:
+    """Give a working copy the rows of the spatial filter that the settings have, if it has not.
+
+    Raises `UncommittedChangesError` where it has edits then, unless these may go.
+    """
+    with holding(repo, place, discard=discard) as held:
+        if is_as_wanted(repo, held.file):
+            return
+        repo.settings.note(
+            "The spatial filter has been updated in the config and no longer matches the working "
+            "copy."
+        )
+        if not discard:
+            LivingCopy(repo, place).require_clean()
+        held.limited_anew = True
