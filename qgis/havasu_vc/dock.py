@@ -424,8 +424,7 @@ class Dock(QgsDockWidget):
 
     def shut(self) -> None:
         """End what runs and put away what was made besides the dock."""
-        self.runner.forget()
-        self.runner.cancel()
+        self.runner.close()
         if self._iface.mapCanvas().mapTool() is self.row_tool:
             self._iface.mapCanvas().unsetMapTool(self.row_tool)
         self.row_window.close()

@@ -11,7 +11,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from qgis.PyQt.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, pyqtSignal
+from qgis.PyQt.QtCore import (
+    QCoreApplication,
+    QObject,
+    QProcess,
+    QProcessEnvironment,
+    QTimer,
+    pyqtSignal,
+)
 
 from .answers import Answer, Failure, parse_progress
 from .commands import VERSION
@@ -98,6 +105,27 @@ class Runner(QObject):
         self._waiting.clear()
         if (run := self._run) is not None:
             self._run = Run(run.arguments, run.label, run.folder, None, lambda failure: None)
+
+    def close(self) -> None:
+        """End what runs and hear of it no more: a plugin may go while a command still leaves."""
+        self._waiting.clear()
+        process, self._process, self._run = self._process, None, None
+        if process is None:
+            return
+        for signal in (
+            process.readyReadStandardOutput,
+            process.readyReadStandardError,
+            process.finished,
+            process.errorOccurred,
+        ):
+            signal.disconnect()
+        process.setParent(QCoreApplication.instance())
+        process.finished.connect(process.deleteLater)
+        if os.name == "nt":
+            process.kill()
+        else:
+            process.terminate()
+            QTimer.singleShot(PATIENCE, process.kill)
 
     def _kill(self, process: QProcess) -> None:
         if process is self._process:

@@ -27,7 +27,7 @@ from qgis.core import (
 from qgis.gui import QgsFileWidget
 from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtWidgets import QLineEdit
-from support import Interface, edit, environment, load_plugin, repository, run, wait
+from support import Interface, application, edit, environment, load_plugin, repository, run, wait
 
 plugin = load_plugin()
 
@@ -508,6 +508,19 @@ class Running(Case):
         self.plugin.unload()
         self.assertEqual(self.iface.actions, [])
         self.assertIsNone(QgsApplication.processingRegistry().providerById("havasuvc"))
+
+    def test_the_plugin_may_go_while_a_command_runs(self) -> None:
+        begun, end = self.folder / "begun", self.folder / "ended"
+        trap = f"trap 'kill $!; echo > {end}; exit 143' TERM"
+        slow = self.program(f"{trap}; sleep 600 & echo > {begun}; wait")
+        QgsSettings().setValue("havasu_vc/program", slow)
+        heard: list[Any] = []
+        self.dock.runner.run(["slow"], then=heard.append, otherwise=heard.append)
+        wait(begun.exists, "the command runs")
+        self.plugin.unload()
+        wait(end.exists, "the command is told to end, and does")
+        application.processEvents()
+        self.assertEqual(heard, [])
 
 
 class Dialogs(Case):
