@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -26,16 +29,18 @@ from typing import (
 )
 
 from havasu_vc.cli.forms import FORMS, PRINTED
+from havasu_vc.writers.json_style import json_name
 
 __all__ = ["file_name", "format_page", "format_schema", "schema"]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_PLAIN = {
+_PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"type": "number"},
     NoneType: {"type": "null"},
+    bytes: {"title": "geometry of GeoJSON", "type": "object", "required": ["type"]},
 }
 
 
@@ -73,14 +78,16 @@ def _schema(of: Any, parts: dict[str, Any], closed: bool) -> dict[str, Any]:
         return dict(_PLAIN[of])
     arguments = get_args(of)
     match get_origin(of):
-        case None if is_typeddict(of):
+        case None if is_typeddict(of) or is_dataclass(of):
             if of.__name__ not in parts:
                 parts[of.__name__] = {}
                 parts[of.__name__] = _object(of, parts, closed)
             return {"$ref": f"#/$defs/{of.__name__}"}
-        case x if x is list:
+        case None if isinstance(of, type) and issubclass(of, Enum):
+            return {"enum": [each.value for each in of]}
+        case x if x in (list, tuple):
             return {"type": "array", "items": _schema(arguments[0], parts, closed)}
-        case x if x is dict:
+        case x if x in (dict, Mapping):
             values = _schema(arguments[1], parts, closed)
             return {"type": "object", "additionalProperties": values}
         case x if x in (Union, UnionType):
@@ -93,14 +100,24 @@ def _schema(of: Any, parts: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 
 def _object(of: Any, parts: dict[str, Any], closed: bool) -> dict[str, Any]:
-    told = _sentences(of)
+    told, hints, required = _sentences(of), _hints(of), set(_required(of))
     properties = {
-        name: {"description": told[name], **_schema(hint, parts, closed)}
-        for name, hint in _hints(of).items()
+        _name(of, name): {"description": told[name], **_schema(hint, parts, closed)}
+        for name, hint in hints.items()
     }
-    found: dict[str, Any] = {"type": "object", "description": inspect.getdoc(of)}
-    found |= {"properties": properties, "required": sorted(_required(of))}
+    found: dict[str, Any] = {"type": "object", "description": _about(of)}
+    found |= {"properties": properties, "required": sorted(_name(of, name) for name in required)}
     return {**found, **({"additionalProperties": False} if closed else {})}
+
+
+def _name(of: Any, field: str) -> str:
+    """Return what a field is called: those of our values have other names in JSON."""
+    return json_name(field) if is_dataclass(of) else field
+
+
+def _about(of: Any) -> str:
+    """Return what a class is, without its examples."""
+    return (inspect.getdoc(of) or "").partition("\n\n")[0]
 
 
 def _hints(of: Any) -> dict[str, Any]:
@@ -112,6 +129,8 @@ def _required(of: Any) -> set[str]:
 
     Annotations that are text hide `NotRequired` from Python's own list of them.
     """
+    if is_dataclass(of):
+        return set(_hints(of))
     required: frozenset[str] = of.__required_keys__
     return {
         n for n, hint in _hints(of).items() if n in required and get_origin(hint) is not NotRequired
@@ -143,8 +162,13 @@ def _classes(module: str) -> dict[str, tuple[list[str], dict[str, str]]]:
                     ):
                         told[name] = " ".join(text.split())
             bases = [each.id for each in body.bases if isinstance(each, ast.Name)]
-            found[body.name] = (bases, told)
+            found[body.name] = (bases, {name: _in_json(text) for name, text in told.items()})
     return found
+
+
+def _in_json(text: str) -> str:
+    """Return a sentence about a value of Python as one about the same in JSON."""
+    return re.sub(r"\bNone\b", "null", text)
 
 
 def format_page() -> str:
@@ -196,6 +220,8 @@ def _type(value: dict[str, Any]) -> str:
     match value.get("type"):
         case "array":
             return f"list of {_type(value['items'])}"
+        case "object" if "title" in value:
+            return str(value["title"])
         case "object":
             return f"object of {_type(value['additionalProperties'])}"
         case None:

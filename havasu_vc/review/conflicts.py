@@ -2,7 +2,7 @@
 
 `ours` is the branch under review and `theirs` what it is to be merged into: so they are called
 while it is settled, on the branch, by merging the target. Rows are a few of each kind, whatever
-their number. Texts are as they are in the data; writers make them safe.
+their number. Texts are as they are in the data; writers make them safe. Geometries are WKB.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ConflictedRow:
     cells: tuple[ConflictCell, ...]
     """Cells that are not alike in all three."""
     base_geometry: bytes | None = None
-    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    """Its shape there, in degrees; None where there is none or its place is not known."""
     ours_geometry: bytes | None = None
-    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    """Its shape there, in degrees; None where there is none or its place is not known."""
     theirs_geometry: bytes | None = None
-    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    """Its shape there, in degrees; None where there is none or its place is not known."""
 
 
 @dataclass(frozen=True, slots=True)

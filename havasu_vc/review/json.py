@@ -1,6 +1,6 @@
 """A review as JSON: the report as it is, geometries as GeoJSON in longitude and latitude.
 
-{"havasu.review/v1": {"base": …, "head": …, "datasets": [{"path": "parcels", …}]}}
+{"havasu.review/v2": {"base": …, "head": …, "datasets": [{"path": "parcels", …}]}}
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any
 
 from havasu_vc.geo.sketching import sketch
 from havasu_vc.review.report import Review
+from havasu_vc.writers.json_style import json_name
 
 __all__ = ["format_json", "json_value"]
 
 
 def format_json(review: Review) -> str:
     """Return the document, a newline at its end."""
-    return json.dumps({"havasu.review/v1": json_value(review)}, indent=2, allow_nan=False) + "\n"
+    return json.dumps({"havasu.review/v2": json_value(review)}, indent=2, allow_nan=False) + "\n"
 
 
 def json_value(value: Any) -> Any:
@@ -32,6 +33,9 @@ def json_value(value: Any) -> Any:
         case dict():
             return {str(name): json_value(part) for name, part in value.items()}
         case _ if is_dataclass(value):
-            return {each.name: json_value(getattr(value, each.name)) for each in fields(value)}
+            return {
+                json_name(each.name): json_value(getattr(value, each.name))
+                for each in fields(value)
+            }
         case _:
             return value

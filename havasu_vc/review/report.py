@@ -1,7 +1,7 @@
 """The parts of a review: small values, whatever the size of the change.
 
 A `Review` is made in one pass over the change streams and printed by the writers beside
-this module. Texts in it are as they are in the data; writers make them safe.
+this module. Texts in it are as they are in the data; writers make them safe. Geometries are WKB.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ class Sample:
     cells: tuple[Cell, ...]
     """For an update the cells that changed, else all that are not null."""
     old_geometry: bytes | None = None
-    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    """Before, in longitude and latitude; None where there is none or its place is not known."""
     new_geometry: bytes | None = None
-    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    """After, in longitude and latitude; None where there is none or its place is not known."""
     label: str | None = None
     """The name that people have for the row, where a column beside the key tells that."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.cloning import clone as clone
     from havasu_vc.sharing.cloning import finish_clone as finish_clone
     from havasu_vc.sharing.cloning import folder_of as folder_of
+    from havasu_vc.sharing.data_files import DataStatus as DataStatus
     from havasu_vc.sharing.data_files import data_status as data_status
     from havasu_vc.sharing.data_files import drop_data as drop_data
     from havasu_vc.sharing.data_files import verify_data as verify_data
@@ -48,7 +49,7 @@ __getattr__ = loads(
     __name__,
     {
         "cloning": ["CloneRequest", "clone", "finish_clone", "folder_of"],
-        "data_files": ["data_status", "drop_data", "verify_data"],
+        "data_files": ["DataStatus", "data_status", "drop_data", "verify_data"],
         "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
         "data_remotes": [
             "data_place",

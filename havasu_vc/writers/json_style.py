@@ -19,7 +19,25 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import JsonStyle
 from havasu_vc.writers.terminal import visible_json
 
-__all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "JsonLayout"]
+__all__ = [
+    "COMPACT_TEXT",
+    "LAYOUTS",
+    "LINES",
+    "PATCH_LAYOUTS",
+    "STRICT_LAYOUTS",
+    "JsonLayout",
+    "json_name",
+]
+
+
+def json_name(name: str) -> str:
+    """Return the name that a field of a value of ours has in JSON.
+
+    >>> json_name("rows_before")
+    'rowsBefore'
+    """
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 @dataclass(frozen=True, slots=True)

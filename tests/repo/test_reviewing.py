@@ -248,7 +248,7 @@ def test_json_of_a_review(filled: CheckedRepo) -> None:
     from havasu_vc.review.json import format_json
 
     filled.write("points", tables.points(3, name="other"))
-    found = json.loads(format_json(filled.review("HEAD^..HEAD")))["havasu.review/v1"]
+    found = json.loads(format_json(filled.review("HEAD^..HEAD")))["havasu.review/v2"]
 
     assert found["base"] == "HEAD^"
     assert found["datasets"][0]["counts"] == {"inserts": 0, "updates": 3, "deletes": 0}

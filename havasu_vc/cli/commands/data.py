@@ -22,7 +22,7 @@ from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
-from havasu_vc.writers.json_style import LAYOUTS
+from havasu_vc.writers.json_style import LAYOUTS, json_name
 from havasu_vc.writers.protocol import JsonStyle
 
 if TYPE_CHECKING:
@@ -243,7 +243,8 @@ def tell_status(invocation: Invocation, output_format: str) -> None:
     """Tell how many of the data files that commits name are here."""
     status = invocation.open_repo(rows=False).data_status()
     if output_format == "json":
-        click.echo(json.dumps({"havasu.data-status/v1": asdict(status)}, indent=2))
+        told = {json_name(name): value for name, value in asdict(status).items()}
+        click.echo(json.dumps({"havasu.data-status/v2": told}, indent=2))
         return
     for name, here, missing in (
         ("HEAD", status.head_here, status.head_missing),

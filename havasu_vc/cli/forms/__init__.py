@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from havasu_vc.cli.forms import kart, reports, results
+from havasu_vc.review import Review
+from havasu_vc.sharing import DataStatus
 
 __all__ = ["FORMS", "PRINTED"]
 
@@ -31,7 +33,7 @@ FORMS: Mapping[str, Any] = MappingProxyType(
         "havasu.data-place/v1": results.Place,
         "havasu.data-prune/v1": results.Pruned,
         "havasu.data-push/v1": results.Moved,
-        "havasu.data-status/v1": reports.DataStatus,
+        "havasu.data-status/v2": DataStatus,
         "havasu.data-verify/v1": list[results.FoundProblem],
         "havasu.describe/v1": reports.Described,
         "havasu.export/v1": results.WrittenCopy,
@@ -51,7 +53,7 @@ FORMS: Mapping[str, Any] = MappingProxyType(
         "havasu.resolve/v1": results.Resolved,
         "havasu.restore/v1": results.Restored,
         "havasu.revert/v1": results.PickedSeveral,
-        "havasu.review/v1": dict[str, Any],
+        "havasu.review/v2": Review,
         "havasu.stash-apply/v1": results.StashEntry,
         "havasu.stash-drop/v1": results.StashEntry,
         "havasu.stash-pop/v1": results.StashEntry,
@@ -103,7 +105,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "data prune": ("havasu.data-prune/v1",),
         "data push": ("havasu.data-push/v1",),
         "data rm": ("kart.commit/v1",),
-        "data status": ("havasu.data-status/v1",),
+        "data status": ("havasu.data-status/v2",),
         "data verify": ("havasu.data-verify/v1",),
         "data version": ("data-version",),
         "describe": ("havasu.describe/v1",),
@@ -131,7 +133,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "resolve": ("havasu.resolve/v1",),
         "restore": ("havasu.restore/v1",),
         "revert": ("havasu.revert/v1", "havasu.head/v1"),
-        "review": ("havasu.review/v1",),
+        "review": ("havasu.review/v2",),
         "rm": ("kart.commit/v1",),
         "show": ("kart.diff/v1+hexwkb", "kart.show/v1"),
         "sql": ("rows",),

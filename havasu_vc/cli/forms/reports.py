@@ -9,7 +9,6 @@ from havasu_vc.cli.forms.kart import ShownCommit
 __all__ = [
     "BlamedRow",
     "Checked",
-    "DataStatus",
     "Described",
     "Issue",
     "ListedDataset",
@@ -155,30 +154,6 @@ class ListedDataset(TypedDict):
     """How many rows it has, with `--long`."""
     size: NotRequired[int | None]
     """Bytes of its files, with `--long`."""
-
-
-class Amount(TypedDict):
-    """A number of files."""
-
-    files: int
-    """How many."""
-    size: int
-    """Their bytes."""
-
-
-class DataStatus(TypedDict):
-    """Which of the data files that commits name are here."""
-
-    head_here: Amount
-    """Those of HEAD that are here."""
-    head_missing: Amount
-    """Those of HEAD that are not."""
-    history_here: Amount
-    """Those of other commits alone that are here."""
-    history_missing: Amount
-    """Those of other commits alone that are not."""
-    on_demand: bool
-    """Whether what is missing comes when something reads it."""
 
 
 class ListedTag(TypedDict):

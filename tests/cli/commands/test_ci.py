@@ -112,7 +112,7 @@ def test_a_pull_request_is_reviewed(work: Repo, job: Job) -> None:
     assert "`new <b>@user</b>`" in comment["body"]
     assert job.summary.read_text() == (job.out / "summary.md").read_text()
     assert (job.out / "review.html").read_text().startswith("<!doctype html>")
-    counts = json.loads((job.out / "review.json").read_text())["havasu.review/v1"]["datasets"]
+    counts = json.loads((job.out / "review.json").read_text())["havasu.review/v2"]["datasets"]
     assert counts[0]["counts"] == {"inserts": 1, "updates": 1, "deletes": 0}
 
 

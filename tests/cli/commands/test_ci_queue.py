@@ -91,7 +91,7 @@ def test_what_git_merged_passes(queue: Queue, squash: bool) -> None:
 
     assert done.exit_code == 0, done.output
     assert "Reviewed what waits in the merge queue" in done.stderr
-    found = json.loads((queue.folder / "out" / "review.json").read_text())["havasu.review/v1"]
+    found = json.loads((queue.folder / "out" / "review.json").read_text())["havasu.review/v2"]
     assert found["datasets"][0]["counts"] == {"inserts": 1, "updates": 1, "deletes": 1}
     assert "From `main` to `the merge queue`" in (queue.folder / "step.md").read_text()
     job = Repo.open(queue.folder / "job")

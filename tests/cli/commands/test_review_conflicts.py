@@ -68,7 +68,7 @@ def tell(run: Run) -> Tell:
 
     def review(*arguments: str) -> dict[str, Any]:
         done = succeed(run("review", *arguments, "-o", "json"))
-        found: dict[str, Any] = json.loads(done.stdout)["havasu.review/v1"]
+        found: dict[str, Any] = json.loads(done.stdout)["havasu.review/v2"]
         return found
 
     return review
@@ -348,7 +348,7 @@ def test_a_hundred_thousand_conflicts(tmp_path: Path) -> None:
             check=True,
         )
         peaks[name] = int(done.stderr.split()[-1])
-    found = json.loads(done.stdout)["havasu.review/v1"]["conflicts"]
+    found = json.loads(done.stdout)["havasu.review/v2"]["conflicts"]
     assert found["rows"] == count
     assert len(found["datasets"][0]["samples"]) == 40
     # No more than looking at the changes takes, and a window of the other side.

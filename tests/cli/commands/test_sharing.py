@@ -103,8 +103,8 @@ def test_partial_clones(server: Path, tmp_path: Path) -> None:
 
     def head(name: str) -> tuple[int, int]:
         answer = succeed(invoke(["-C", tmp_path / name, "data", "status", "-o", "json"]))
-        status = json.loads(answer.stdout)["havasu.data-status/v1"]
-        return status["head_here"]["files"], status["head_missing"]["files"]
+        status = json.loads(answer.stdout)["havasu.data-status/v2"]
+        return status["headHere"]["files"], status["headMissing"]["files"]
 
     assert head("none") == (0, 3) == head("box")
     assert head("points") == (3, 0) == head("shallow")

@@ -17,7 +17,7 @@ const COLUMNS = 6; // of a row, for which there are commands
 // The commands that undo a row, a column that changed in it, or all changes of its dataset, on
 // the branch that is reviewed.
 function undoing(review, path, label, columns) {
-  const source = review.merge_base ?? review.base;
+  const source = review.mergeBase ?? review.base;
   if ([source, path, label].some((text) => UNSAFE.test(text))) return null;
   const safe = columns.filter((name) => !UNSAFE.test(name)).slice(0, COLUMNS);
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

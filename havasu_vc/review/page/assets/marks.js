@@ -10,7 +10,7 @@ const MOST = 200; // rows in a comment
 export class Marks {
   constructor(changes, review) {
     Object.assign(this, { changes, review, marks: new Map() });
-    this.name = `havasu-vc review ${JSON.stringify([review.base, review.head, review.merge_base ?? null, review.commits?.[0]?.id ?? null, changes.total])}`;
+    this.name = `havasu-vc review ${JSON.stringify([review.base, review.head, review.mergeBase ?? null, review.commits?.[0]?.id ?? null, changes.total])}`;
     try {
       this.marks = new Map(Object.entries(JSON.parse(localStorage.getItem(this.name)) ?? {}).filter(([, mark]) => mark === "seen" || mark === "doubt"));
     } catch { /* a browser that keeps nothing, or what it kept is not ours */ }

@@ -45,7 +45,7 @@ function tiles(review) {
 
 // Who changed what, when and why: the last commit at once, all of them when asked for.
 function commits(review) {
-  const { commits: [last], commit_count: count } = review;
+  const { commits: [last], commitCount: count } = review;
   const authors = [...new Set(review.commits.map((each) => each.author))];
   const names = authors.slice(0, AUTHORS).flatMap((name, index) => [index ? ", " : "", value(name, 60)]);
   return element("details", { class: "card commits" },
@@ -62,7 +62,7 @@ function datasetTable(review) {
     element("thead", {}, element("tr", {}, ["Dataset", "Rows before", "Inserted", "Updated", "Deleted", "Rows after", "Look at"].map((text, index) => element("th", { scope: "col", class: index ? "number" : "" }, text)))),
     element("tbody", {}, review.datasets.slice(0, MOST).map((each, index) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : [" ", element("span", { class: "badge" }, each.state)], bar(each.counts, widest)),
-      [each.rows_before, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rows_after].map((count) => element("td", { class: "number" }, count === null ? "?" : count ? number(count) : "\u00b7")),
+      [each.rowsBefore, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rowsAfter].map((count) => element("td", { class: "number" }, count === null ? "?" : count ? number(count) : "\u00b7")),
       element("td", { class: "number" }, each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : "\u00b7")))))); 
 }
 
@@ -126,7 +126,7 @@ function rowLink(path, key, open) {
 
 function rowWords(each, total) {
   // Where only the changes are known, rows are not counted.
-  const [before, after] = [each.rows_before, each.rows_after];
+  const [before, after] = [each.rowsBefore, each.rowsAfter];
   if (each.state === "added") return `The dataset is new${after === null ? "" : `, with ${plural(after, "row")}`}.`;
   if (each.state === "removed") return `The dataset is removed${before === null ? "" : ` with its ${plural(before, "row")}`}.`;
   if (!total) return `No row${before === null ? "" : ` of ${number(before)}`} changes.`;
@@ -209,8 +209,8 @@ function whatHappened(column, place, rows) {
   const isShape = rows?.columns.some((one) => one.name === column.name && one.kind === "geometry");
   if (isShape && place?.farthest > 0) lines.push(`the farthest moved ${distance(place.farthest, rows.unit)}`);
   const { numbers } = column;
-  if (numbers && numbers.old_mean !== null && numbers.new_mean !== null) {
-    lines.push(`mean ${short(numbers.old_mean)} \u2192 ${short(numbers.new_mean)}` + (numbers.least === null ? "" : `, now ${short(numbers.least)} to ${short(numbers.greatest)}`));
+  if (numbers && numbers.oldMean !== null && numbers.newMean !== null) {
+    lines.push(`mean ${short(numbers.oldMean)} \u2192 ${short(numbers.newMean)}` + (numbers.least === null ? "" : `, now ${short(numbers.least)} to ${short(numbers.greatest)}`));
   }
   if (column.emptied) lines.push(`${number(column.emptied)} to null`);
   if (column.filled) lines.push(`${number(column.filled)} from null`);
