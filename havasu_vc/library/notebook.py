@@ -1,4 +1,4 @@
-"""Results of `Repo.diff` and `Repo.log`, and a repository, as a notebook shows them.
+"""Results of `Repo.diff`, `Repo.show` and `Repo.log`, and a repository, as a notebook shows them.
 
     repo.diff("main...survey")       # the last line of a cell: in words, with a map
 
@@ -8,24 +8,26 @@ is there to be read, so a cell that ends in a diff does not use it up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from havasu_vc import looking, review
 from havasu_vc.errors import HavasuError
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.revisions import parse_range
 
 if TYPE_CHECKING:
-    from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.diffs import DatasetDiff
 
-__all__ = ["Shown", "diff", "log", "repo_html"]
+__all__ = ["Shown", "diff", "log", "repo_html", "show"]
 
 T = TypeVar("T")
+CommitInfo.html = lambda commit: looking.commit_html(commit)
 
 COMMITS = 20
 """Commits of a log that are shown."""
@@ -60,14 +62,37 @@ def diff(
 
     With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
     """
+    found = looking.diff(repo, revisions, filters, equal_ones=equal_ones)
+    again = partial(_diffs_html, repo, revisions, tuple(filters))
+    return Shown(_each_shown(found, again), again)
 
-    def html() -> str:
-        ends = parse_range(revisions)
-        diffs = looking.diff(repo, revisions, filters)
-        found = review.review_diffs(diffs, ends.old, ends.new or "HEAD", samples=SAMPLES)
-        return review.review_html(replace(found, three_dots=ends.from_merge_base))
 
-    return Shown(looking.diff(repo, revisions, filters, equal_ones=equal_ones), html)
+def show(
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
+) -> tuple[CommitInfo, Shown[DatasetDiff]]:
+    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
+    info, found = looking.show(repo, revision, filters, equal_ones=equal_ones)
+    again = partial(_diffs_html, repo, f"{info.id}^?..{info.id}", tuple(filters))
+    return info, Shown(_each_shown(found, again), again)
+
+
+def _each_shown(found: Iterable[DatasetDiff], again: Callable[..., str]) -> Iterator[DatasetDiff]:
+    """Yield diffs of which a notebook shows each by itself."""
+    for each in found:
+        yield replace(each, html=partial(again, each.path))
+
+
+def _diffs_html(
+    repo: OpenRepo, revisions: str, filters: Sequence[str], dataset: str | None = None
+) -> str:
+    """Return what differs, of all datasets or of one, as HTML."""
+    ends = parse_range(revisions)
+    diffs = looking.diff(repo, revisions, filters)
+    if dataset is not None:
+        diffs = (each for each in diffs if each.path == dataset)
+    base = repo.resolve(ends.old).git_name
+    found = review.review_diffs(diffs, base, ends.new or "HEAD", samples=SAMPLES)
+    return review.review_html(replace(found, three_dots=ends.from_merge_base))
 
 
 def log(repo: OpenRepo, request: looking.LogRequest) -> Shown[CommitInfo]:

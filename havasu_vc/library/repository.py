@@ -225,7 +225,7 @@ class Repo:
     choose_rows = uses(lambda: looking.choose_rows)
     seek = asks(lambda: looking.SeekRequest, lambda: looking.seek)
     diff = uses(lambda: notebook.diff)
-    show = uses(lambda: looking.show)
+    show = uses(lambda: notebook.show)
     create_patch = uses(lambda: looking.create_patch)
     file_changes = uses(lambda: looking.file_changes)
     blame = uses(lambda: looking.blame_dataset)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
     from havasu_vc.looking.histories import log as log
+    from havasu_vc.looking.notebook import commit_html as commit_html
     from havasu_vc.looking.notebook import commits_html as commits_html
     from havasu_vc.looking.notebook import table_html as table_html
     from havasu_vc.looking.other_files import file_changes as file_changes
@@ -51,7 +52,7 @@ __getattr__ = loads(
         "other_files": ["file_changes"],
         "histories": ["LogRequest", "commit_info", "log"],
         "showing": ["create_patch", "diff", "show"],
-        "notebook": ["commits_html", "table_html"],
+        "notebook": ["commit_html", "commits_html", "table_html"],
         "pages": ["RowPage", "read_page"],
         "placing": ["RowPlaces", "row_places"],
         "reproject": ["OwnSystem", "into_own_system", "reprojection"],

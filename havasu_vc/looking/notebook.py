@@ -24,12 +24,14 @@ from havasu_vc.writers.notebook import Layer, map_picture, shown, shown_note, sh
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb
 
-__all__ = ["MAP_COLOUR", "commits_html", "table_html"]
+__all__ = ["MAP_COLOUR", "commit_html", "commits_html", "table_html"]
 
 ROWS = 10
 """Rows of a table that are shown."""
 MAPPED = 500
 """Rows of a table that are drawn."""
+MESSAGE = 40
+"""Lines of a message that are shown."""
 COLUMNS = 16
 """Columns that are shown."""
 MAP_COLOUR = "#0072b2"
@@ -123,6 +125,18 @@ def commits_html(commits: Sequence[CommitInfo], *, more: bool) -> str:
     table = shown_table(["commit", "date", "author", "message", "refs"], rows)
     note = shown_note(f"the newest {len(rows)}; older ones follow") if more else ""
     return f"<div>{table}{note}</div>"
+
+
+def commit_html(commit: CommitInfo) -> str:
+    """Return a commit as HTML: who made it, when, and the whole message."""
+    refs = f" ({shown(_refs(commit))})" if commit.refs else ""
+    subject, _, body = commit.message.partition("\n")
+    lines = [f"<div>{shown(line, 400)}</div>" for line in body.strip().splitlines()[:MESSAGE]]
+    return (
+        f"<div><div><b>{shown(subject, 400)}</b></div>"
+        f"<div>commit {shown(commit.id[:10])}{refs} by {shown(commit.author_name)} "
+        f"on {_day(commit)}</div>{''.join(lines)}</div>"
+    )
 
 
 def _day(commit: CommitInfo) -> str:

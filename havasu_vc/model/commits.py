@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from havasu_vc.records import dataclass
 
@@ -41,6 +41,13 @@ class CommitInfo:
     """Minutes east of UTC."""
     refs: tuple[str, ...] = ()
     """The names at this commit, as git writes them in its log: `HEAD -> main`, `tag: v1`."""
+
+    html: ClassVar[Callable[[CommitInfo], str] | None] = None
+    """The writer for notebooks, which the library names: a value knows no writer."""
+
+    def _repr_html_(self) -> str | None:
+        make = CommitInfo.html
+        return None if make is None else make(self)
 
 
 # Who last changed what: rows of a dataset, or their cells, each with a commit.

@@ -11,7 +11,7 @@ as in Kart; one in which the thing is not there is None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,11 @@ class DatasetDiff:
     """Meta items that differ, by name."""
     changes: Iterator[ChangeBatch]
     """Row changes; read once."""
+    html: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    """Asks for them anew and tells them as a notebook shows them, if the library made this."""
+
+    def _repr_html_(self) -> str | None:
+        return None if self.html is None else self.html()
 
     @property
     def header(self) -> DatasetHeader:

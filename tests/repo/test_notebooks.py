@@ -99,6 +99,34 @@ def test_to_show_a_diff_leaves_it_to_be_read(city: Repo) -> None:
     assert [each.message for each in commits] == ["Survey", "Trees"]
 
 
+def test_one_dataset_of_a_diff_shows_itself(city: Repo) -> None:
+    (diff,) = city.diff("HEAD^...HEAD")
+    text = text_of(diff)
+
+    assert "1 inserted, 1 updated, 1 deleted in 1 dataset" in text
+    assert "name: totara → Tōtara" in text
+    assert len(read(diff).pictures) == 1
+    assert [len(batch) for batch in diff.changes] == [3]  # to show it has read nothing of it
+    (diff,) = city.diff("HEAD^...HEAD", ["trees:feature:2"])
+    assert "1 updated in 1 dataset" in text_of(diff)
+
+
+def test_a_commit_shows_itself_and_what_it_changed(city: Repo) -> None:
+    commit, diffs = city.show()
+    text = text_of(commit)
+
+    assert "Survey" in text
+    assert commit.id[:10] in text
+    assert commit.author_name in text
+    assert "HEAD -> main" in text
+    assert "1 inserted, 1 updated, 1 deleted" in text_of(diffs)
+    assert [diff.path for diff in diffs] == ["trees"]
+    (newest, _) = city.log()
+    assert "Survey" in text_of(newest)
+    city.set_meta("trees", {"title": "T"}, message="A title\n\nwith <b>words</b>\nbelow")
+    assert "with <b>words</b>" in text_of(city.commit_info())
+
+
 def test_a_filter_counts_for_what_is_shown(city: Repo) -> None:
     assert "1 updated in 1 dataset" in text_of(city.diff("HEAD^...HEAD", ["trees:feature:2"]))
     assert "0 datasets" in text_of(city.diff("HEAD...HEAD"))
@@ -143,7 +171,9 @@ def test_hostile_values_are_text(city: Repo) -> None:
     city.write("trees", evil.set_column(1, "name", pa.array(HOSTILE[::-1])), message=HOSTILE[2])
     city.set_meta("trees", {"title": HOSTILE[0]}, message=HOSTILE[1])
 
-    for value in (city, city.log(), city.table("trees"), city.diff("HEAD~2...HEAD")):
+    (diff,), (commit, _) = city.diff("HEAD~2...HEAD"), city.show("HEAD^")
+    shown = (city, city.log(), city.table("trees"), city.diff("HEAD~2...HEAD"), diff, commit)
+    for value in shown:
         text = text_of(value)
         assert "<" in text  # it is there, as text
         assert "\u202e" not in text
