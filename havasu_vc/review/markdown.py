@@ -24,6 +24,7 @@ from havasu_vc.review.markdown_parts import (
     overview_row,
     sample_row,
     sentence,
+    short_name,
     size_of,
     spread,
     summary_lines,
@@ -106,7 +107,7 @@ def _table(samples: Sequence[Sample], room: int) -> tuple[list[str], int]:
 
 
 def _head(review: Review, room: int) -> list[str]:
-    span = [code_span(name, 80) for name in (review.base, review.head)]
+    span = [code_span(short_name(name), 80) for name in (review.base, review.head)]
     since = ""
     if review.merge_base is not None:
         since = f", since their merge base {code_span(review.merge_base[:10])}"

@@ -39,6 +39,7 @@ __all__ = [
     "overview_row",
     "sample_row",
     "sentence",
+    "short_name",
     "size_of",
     "spread",
     "summary_lines",
@@ -60,7 +61,17 @@ _SCORE = re.compile(r" [\d.,]+ \w+$")
 """A distance at the end of a reason."""
 _SHAPE = re.compile(r"[A-Z]+ (?:of [\d,]+ vertices|Z? ?\(|EMPTY)")
 """A geometry in words; what names a row comes before it."""
+_WHOLE_ID = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 _SIGNS = {ChangeKind.DELETE: "deleted", ChangeKind.INSERT: "new", ChangeKind.UPDATE: "changed"}
+
+
+def short_name(revision: str) -> str:
+    """Return the name of a revision with the ten digits of an id by which people know it.
+
+    >>> short_name("0123456789abcdef0123456789abcdef01234567^")
+    '0123456789^'
+    """
+    return _WHOLE_ID.sub(r"\1", revision)
 
 
 def overview_header() -> tuple[str, str]:
@@ -238,8 +249,8 @@ def headline(review: Review) -> str:
         if odd
         else "Nothing odd was seen."
     )
-    rows = counts_words(review.counts) if review.counts.total else "no rows"
-    return f"{count:,} dataset{'' if count == 1 else 's'}, rows: {rows}. {looks}"
+    rows = f"rows: {counts_words(review.counts)}" if review.counts.total else "no row changed"
+    return f"{count:,} dataset{'' if count == 1 else 's'}, {rows}. {looks}"
 
 
 def spread(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Sample]]:
@@ -273,11 +284,18 @@ def sample_row(sample: Sample) -> str:
     return table_row(
         (
             _SIGNS[sample.kind],
-            code_span(sample.key, 60),
+            _called(sample),
             sentence(sample.reason),
             "<br>".join(cells),
         )
     )
+
+
+def _called(sample: Sample) -> str:
+    """Return the key of a row, and what people call it where its cells do not tell that."""
+    label = sample.label
+    told = sample.kind is not ChangeKind.UPDATE or label in (sample.key, None)
+    return code_span(sample.key, 60) + ("" if told else f" {code_span(str(label), 60)}")
 
 
 def _cells(cells: Iterable[Cell], kind: ChangeKind) -> Iterator[str]:

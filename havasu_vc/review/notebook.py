@@ -79,7 +79,8 @@ def _row(sample: Sample) -> tuple[str, str, str]:
     cells = [f"{cell.column}: {_change(sample, cell.old, cell.new)}" for cell in sample.cells]
     if len(cells) > CELLS:
         cells[CELLS:] = [f"{len(cells) - CELLS} more"]
-    return sample.key, sample.kind.value, "; ".join(cells)
+    called = sample.key if sample.label in (None, sample.key) else f"{sample.key} {sample.label}"
+    return called, sample.kind.value, "; ".join(cells)
 
 
 def _change(sample: Sample, old: str | None, new: str | None) -> str:

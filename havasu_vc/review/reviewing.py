@@ -192,7 +192,8 @@ def _named(
 ) -> Review:
     """Return the review under the names by which it was asked for."""
     text = parse_range(revisions)
-    review = Review(text.old, text.new or "HEAD", datasets, three_dots=text.from_merge_base)
+    base = repo.resolve(text.old).git_name
+    review = Review(base, text.new or "HEAD", datasets, three_dots=text.from_merge_base)
     old, new = ends.old.commit, ends.new.commit
     if old is None or new is None:
         return review
@@ -202,8 +203,8 @@ def _named(
     if merge_base(repo.git, old, new) == old:
         return review
     note = (
-        f"`{text.new or 'HEAD'}` does not come after `{text.old}`: what changed there alone "
-        f"shows here as undone, and `{text.old}...{text.new or 'HEAD'}` leaves it out"
+        f"`{text.new or 'HEAD'}` does not come after `{base}`: what changed there alone "
+        f"shows here as undone, and `{base}...{text.new or 'HEAD'}` leaves it out"
     )
     return replace(review, notes=(note,))
 

@@ -75,6 +75,13 @@ class Revision:
         """Whether this is the revision that holds nothing."""
         return self.commit is None
 
+    @property
+    def git_name(self) -> str:
+        """Its name as git spells it too: `HEAD^` for `HEAD^?`, where there is a parent."""
+        if not self.name.endswith(_PARENT_OR_EMPTY):
+            return self.name
+        return EMPTY if self.is_empty else self.name.removesuffix("?")
+
 
 @dataclass(frozen=True, slots=True)
 class RangeText:

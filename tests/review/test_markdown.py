@@ -239,6 +239,28 @@ def test_the_key_is_said_once_and_the_shape_last() -> None:
     )
 
 
+def test_a_row_is_called_as_people_call_it() -> None:
+    cells = (Cell("zone", "Rural", "`Town` | @all"),)
+    changed = replace(row(7, ChangeKind.UPDATE, "`zone` changed", *cells), label="12 `High` | St")
+    page = Page("\n".join(("| a | b | c | d |", "|---|---|---|---|", sample_row(changed))))
+
+    assert page.codes[:2] == ["7", "12 `High` | St"]
+    # What came or went tells it among its cells.
+    for kind in (ChangeKind.INSERT, ChangeKind.DELETE):
+        assert "High" not in sample_row(replace(changed, kind=kind))
+    assert sample_row(replace(changed, label="7")).count("`7`") == 1
+
+
+def test_ids_are_told_by_ten_digits() -> None:
+    commit = "0123456789abcdef" * 2 + "01234567"
+    text = format_markdown(Review(f"{commit}^", commit, ()))
+
+    assert "From `0123456789^` to `0123456789`." in text
+    assert "no row changed" in format_markdown(
+        Review("a", "b", (replace(dataset("x"), counts=ChangeCounts(), samples=()),))
+    )
+
+
 def test_the_first_line_tells_how_much_and_whether_to_look() -> None:
     plain = replace(dataset("x"), flags=())
     counts = "rows: 1 inserted, 1 updated, 1 deleted"

@@ -22,7 +22,7 @@ def page_of(run: Run, tmp_path: Path, *arguments: str) -> ReadPage:
     [
         (("review", "HEAD^...HEAD"), True, ("HEAD^", "HEAD")),
         (("diff", "HEAD^...HEAD"), True, ("HEAD^", "HEAD")),
-        (("show", "HEAD"), True, ("HEAD^?", "HEAD")),
+        (("show", "HEAD"), True, ("HEAD^", "HEAD")),
     ],
 )
 def test_the_rows_are_on_the_page(
@@ -102,6 +102,9 @@ def test_markdown_without_a_range(run: Run) -> None:
     meta = succeed(run("show", "HEAD", "-o", "markdown", "--diff-format", "no-data-changes")).stdout
 
     assert "1 insert" in shown and "1 insert" not in meta
+    assert "From `HEAD^` to `HEAD`." in shown
+    first = succeed(run("show", "HEAD~1", "-o", "markdown")).stdout
+    assert "From `[EMPTY]` to `HEAD~1`." in first
 
 
 def test_halves_are_not_for_markdown(run: Run) -> None:
