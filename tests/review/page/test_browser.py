@@ -535,6 +535,15 @@ def test_rasters_are_seen_before_and_after(opened: Opened) -> None:
         "[...document.querySelectorAll('#detail img')].map((each) => [each.naturalWidth, each.alt])"
     )
     assert [width for width, _ in found] == [30, 30, 30]
+    # Nothing lies over a picture, nor a picture over what is said of it.
+    pictures, words = tab.run(
+        "[...document.querySelectorAll('#detail tbody tr')].map((each) => {"
+        "const found = [...each.querySelectorAll('img, figcaption, th, td > bdi')];"
+        "const boxes = found.map((one) => one.getBoundingClientRect());"
+        "return [Math.min(...boxes.map((one) => one.top)),"
+        "Math.max(...boxes.map((one) => one.bottom))]; })"
+    )
+    assert pictures[0] < pictures[1] <= words[0] < words[1]
     assert found[1][1].startswith("rast, after: RASTER(30 × 20 of 10 × -10, 3 × uint8")
     assert found[2][1] == "rast, difference: band 1: 600 of 600 cells differ, by up to 7"
     assert "band 1: 600 of 600 cells differ" in tab.text("#detail")

@@ -123,3 +123,42 @@ def test_kinds_are_told_by_more_than_colour(opened: Opened) -> None:
         "[...document.querySelectorAll('#table-body .c-kind')].map((e) => e.textContent)"
     )
     assert set(signs) == {"+inserted", "~updated", "−deleted"}
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+def test_map_and_list_are_on_the_first_screen(
+    opened: Opened, tab: Tab, size: tuple[int, int]
+) -> None:
+    tab.resize(*size)
+    opened([many(200), many(30, "lamps")])
+    assert tab.run("document.scrollingElement.scrollTop") == 0
+    foot, fourth = tab.run(
+        "[document.getElementById('modes'), document.querySelector('[aria-rowindex=\"5\"]')]"
+        ".map((each) => each.getBoundingClientRect().bottom)"
+    )
+    assert max(foot, fourth) <= size[1]
+
+    # A row that is chosen is seen in all three: on the map, in the list, and with its cells.
+    tab.key("j", "j", "j")
+    settle(tab)
+    tab.run("document.getElementById('explorer').scrollIntoView()")
+    row, cell = tab.run(
+        "['#table [aria-selected=true]', '#detail tbody td'].map((each) => {"
+        "const { top, bottom } = document.querySelector(each).getBoundingClientRect();"
+        "return [top, bottom]; })"
+    )
+    assert 0 < row[0] < row[1] < cell[0] < cell[1] <= size[1]
+
+
+def test_filters_are_folded_where_there_is_little_room(opened: Opened, tab: Tab) -> None:
+    tab.resize(390, 844)
+    opened([many(50), many(30, "lamps")])
+    seen = "document.getElementById('column').checkVisibility()"
+    assert not tab.run(seen)
+    tab.click("#more-filters")
+    assert tab.run(seen)
+    assert tab.run("document.getElementById('more-filters').ariaExpanded") == "true"
+    tab.run("(() => { column.value = '0'; column.dispatchEvent(new Event('change')); })()")
+    tab.click("#more-filters")
+    assert not tab.run(seen)
+    assert tab.text("#more-filters") == "Filters: 1"

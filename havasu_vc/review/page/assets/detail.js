@@ -7,7 +7,7 @@ import { element, find, marked, replace, sentence, value } from "./elements.js";
 import { flagWords } from "./filters.js";
 import { picturesOf } from "./pictures.js";
 import { nothing } from "./table.js";
-import { distance, plain, plural } from "./text.js";
+import { distance, plain, plural, shortName } from "./text.js";
 
 // What nobody sees in a line, or a terminal obeys, is in no command that is to be copied.
 const UNSAFE = /[^\x20-\x7e\u00a1-\u00ac\u00ae-\u05ff\u0900-\u167f\u1e00-\u1fff\u2c00-\u2fef\u3040-\u3163\u3165-\ud7ff\uf900-\ufaff]/;
@@ -24,7 +24,7 @@ function undoing(review, path, label, columns) {
   const command = (filter, column) => `havasu-vc restore --source ${quoted(source)} ${column === undefined ? "" : `--column ${quoted(column)} `}-- ${quoted(filter)}`;
   const acts = [["This row", `${path}:feature:${label}`], ...safe.map((name) => [["Column ", value(name, 40), " of all rows"], path, name]), ["All of the dataset", path]];
   return element("details", { class: "undo" },
-    element("summary", {}, "Undo it on ", value(review.head, 60)),
+    element("summary", {}, "Undo it on ", value(shortName(review.head), 60)),
     acts.map(([words, filter, column]) => element("div", {}, element("span", { class: "dim" }, words), element("code", {}, command(filter, column)), copying(command(filter, column), column === undefined ? words : `column ${plain(column, 40)}`))));
 }
 

@@ -84,6 +84,9 @@ export class Filters {
       timer = setTimeout(() => this.set({ text: event.target.value.trim() }), 150);
     });
     find("clear").addEventListener("click", () => this.clear());
+    // Where there is little room, choices are folded away behind a button.
+    const more = find("more-filters");
+    more.addEventListener("click", () => more.setAttribute("aria-expanded", more.parentElement.classList.toggle("unfolded")));
     this.show();
   }
 
@@ -115,5 +118,7 @@ export class Filters {
     find("order").value = order;
     if (find("text").value.trim() !== text) find("text").value = text;
     find("clear").hidden = !this.narrowed;
+    const chosen = [dataset, this.state.column, flag].filter((each) => each !== null).length;
+    find("more-filters").textContent = chosen ? `Filters: ${chosen}` : "Filters";
   }
 }

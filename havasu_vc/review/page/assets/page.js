@@ -12,7 +12,7 @@ import { ChangeMap, MODES } from "./map.js";
 import { Marks } from "./marks.js";
 import { showSummary, sumOf } from "./summary.js";
 import { changeRow, Table } from "./table.js";
-import { number, plain, plural } from "./text.js";
+import { number, plain, plural, shortName } from "./text.js";
 import { unpack } from "./unpacking.js";
 
 const PRINTED = 300;
@@ -56,7 +56,7 @@ function fail(reason) {
 
 function showHead() {
   const { base, head } = manifest.review;
-  replace(find("range"), value(base, 60), element("span", { class: "arrow" }, " \u2192 "), value(head, 60));
+  replace(find("range"), value(shortName(base), 60), element("span", { class: "arrow" }, " \u2192 "), value(shortName(head), 60));
   find("range").title = `${plain(base)} \u2192 ${plain(head)}`;
   replace(find("what"), manifest.repository ? [value(manifest.repository, 40), " \u00b7 "] : null, manifest.summary ? "Review" : "Diff");
   replace(find("sums"), sumOf(manifest.review).map((count, kind) => element("span", { class: `chip ${KINDS[kind]}`, "data-sum": KINDS[kind] }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `))));
@@ -131,10 +131,10 @@ function narrow(state) {
 
 function select(row) {
   chosen = row;
+  find("explorer").classList.toggle("chosen", row >= 0);
   detail.show(row);
   table.choose(row);
   map.choose(row);
-  find("explorer").classList.toggle("chosen", row >= 0);
   if (row >= 0) {
     history.replaceState(null, "", changes.link(row));
     find("said").textContent = `${plain(changes.label(row), 80)}, ${KINDS[changes.kind(row)]}`;

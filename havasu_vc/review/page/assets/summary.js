@@ -4,6 +4,7 @@
 import { KINDS, SIGNS } from "./changes.js";
 import { element, find, marked, replace, sentence, value } from "./elements.js";
 import { flagWords } from "./filters.js";
+import { rasterWords } from "./table.js";
 import { distance, number, plain, plural, short } from "./text.js";
 
 const OPEN = 3;
@@ -12,6 +13,7 @@ const LOOKS = 12;
 const AUTHORS = 3;
 const ALIKE = 2;
 const CELLS = 3;
+const RASTERS = 3; // told of a column
 
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
@@ -172,11 +174,12 @@ function fewOfEach(samples) {
 // A row in words: why it is here, and what of it became what. That a column changed needs no
 // word where its cells stand, and the map has the shapes.
 function told(sample, rows) {
-  const isPlain = (name) => !rows?.columns.some((one) => one.name === name && one.kind !== "value");
-  const cells = sample.kind === "update" ? sample.cells.filter((cell) => isPlain(cell.column)) : [];
+  const kindOf = (name) => rows?.columns.find((one) => one.name === name)?.kind ?? "value";
+  const cells = sample.kind === "update" ? sample.cells.filter((cell) => kindOf(cell.column) !== "geometry") : [];
   const reason = cells.length && sample.reason.startsWith("`") ? null : element("span", { class: "dim" }, sentence(sample.reason), " ");
   const text = (side) => (side === null ? element("i", { class: "null" }, "null") : value(side, 40));
-  const lines = cells.slice(0, CELLS).map(({ column, old, new: now }) => element("span", { class: "cell" }, element("span", { class: "name" }, value(column, 40)), " ", arrow(...(old && now ? marked(old, now, 28) : [text(old), text(now)])), " "));
+  const became = (column, old, now) => (kindOf(column) === "raster" && old && now ? value(rasterWords(now), 90) : arrow(...(old && now ? marked(old, now, 28) : [text(old), text(now)])));
+  const lines = cells.slice(0, CELLS).map(({ column, old, new: now }) => element("span", { class: "cell" }, element("span", { class: "name" }, value(column, 40)), " ", became(column, old, now), " "));
   return [reason, lines, cells.length > CELLS ? element("span", { class: "dim" }, "\u2026") : null];
 }
 
@@ -199,15 +202,21 @@ function columns(each, rows, show) {
       return element("tr", {},
         element("th", { scope: "row" }, element("button", { type: "button", class: "linklike", onclick: () => show(column.name) }, value(column.name, 80)), element("span", { class: "bar", "aria-hidden": "true" }, share)),
         element("td", { class: "number" }, number(column.changed)),
-        element("td", {}, whatHappened(column, each.area, rows)));
+        element("td", {}, whatHappened(column, each, rows)));
     })),
     each.columns.length > 60 ? element("tfoot", {}, element("tr", {}, element("td", { colspan: 3 }, `${each.columns.length - 60} more columns`))) : null);
 }
 
-function whatHappened(column, place, rows) {
+function whatHappened(column, { area, samples }, rows) {
   const lines = [];
-  const isShape = rows?.columns.some((one) => one.name === column.name && one.kind === "geometry");
-  if (isShape && place?.farthest > 0) lines.push(`the farthest moved ${distance(place.farthest, rows.unit)}`);
+  const kind = rows?.columns.find((one) => one.name === column.name)?.kind;
+  if (kind === "geometry" && area?.farthest > 0) lines.push(`the farthest moved ${distance(area.farthest, rows.unit)}`);
+  if (kind === "raster") {
+    for (const { key, cells } of samples.slice(0, RASTERS)) {
+      const cell = cells.find((each) => each.column === column.name);
+      if (cell?.old && cell.new) lines.push([value(key, 40), ": ", value(rasterWords(cell.new), 120)]);
+    }
+  }
   const { numbers } = column;
   if (numbers && numbers.oldMean !== null && numbers.newMean !== null) {
     lines.push(`mean ${short(numbers.oldMean)} \u2192 ${short(numbers.newMean)}` + (numbers.least === null ? "" : `, now ${short(numbers.least)} to ${short(numbers.greatest)}`));

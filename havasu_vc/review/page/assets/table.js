@@ -182,10 +182,13 @@ function brief(dataset, at) {
 // What happened to a shape or a raster, where that is less than its coordinates.
 function shapeWords(dataset, at, { column, kind, old, now }) {
   if (kind !== UPDATE || column.kind === "value" || !old?.text || !now?.text) return null;
-  if (column.kind === "raster") return value(now.text.split("): ")[1] ?? "changed", 60);
+  if (column.kind === "raster") return value(rasterWords(now.text), 60);
   const length = dataset.distance(at);
   return length > 0 ? `moved ${distance(length, dataset.unit)}` : "changed";
 }
+
+// What changed of a raster: it stands behind what the raster is.
+export const rasterWords = (text) => text.split("): ")[1] ?? "changed";
 
 function transition(cell, kind) {
   const text = (side) => (side === null ? nothing("none") : side.text === null ? nothing("null") : value(side.text, 40));

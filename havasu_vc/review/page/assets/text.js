@@ -45,6 +45,9 @@ export function common(old, now) {
 const isHigh = (code) => code >= 0xd800 && code < 0xdc00;
 const isLow = (code) => code >= 0xdc00 && code < 0xe000;
 
+// Return the name of a revision with the ten digits of an id by which people know it.
+export const shortName = (revision) => revision.replace(/\b([0-9a-f]{10})[0-9a-f]{30}\b/g, "$1");
+
 export const number = (value) => value.toLocaleString("en-US");
 
 export function plural(count, one, many = one + "s") {
