@@ -114,6 +114,35 @@ def test_everybody_can_read_it(inside: tuple[Tab, Served], theme: str, width: in
         assert barriers(tab) == [], view
 
 
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+def test_the_first_screen_has_what_is_asked_for(
+    inside: tuple[Tab, Served], size: tuple[int, int]
+) -> None:
+    tab, served = inside
+    tab.resize(*size)
+    bottoms = "(...all) => all.map((each) => document.querySelector(each).getBoundingClientRect())"
+    for view, wanted in (
+        ("overview", ["main .chart", ".glance .main", "main tbody tr:nth-child(2)"]),
+        ("data?dataset=points&row=3", [".tools select", "main .chart", "tr[aria-selected=true]"]),
+    ):
+        shown(tab, served, view)
+        tab.wait("document.querySelector('.chart').dataset.drawn > 0")
+        found = tab.run(f"(({bottoms})(...{wanted})).map((each) => [each.top, each.bottom])")
+        assert all(0 <= top < bottom <= size[1] for top, bottom in found), (view, found)
+
+
+def test_lines_of_descent_stand_beside_the_words(inside: tuple[Tab, Served]) -> None:
+    tab, served = inside
+    shown(tab, served, "history?at=side")
+    tab.wait("document.querySelectorAll('.commit').length === 4")
+    apart = tab.run(
+        "[...document.querySelectorAll('.commit')].map((each) =>"
+        "each.querySelector('.what').getBoundingClientRect().left"
+        "- each.querySelector('.dot').getBoundingClientRect().right)"
+    )
+    assert min(apart) > 0
+
+
 def unnamed(tab: Tab) -> list[str]:
     """Return the roles of what is worked with and has no name for those who hear the page."""
     asked = {"button", "link", "textbox", "searchbox", "combobox", "grid", "application", "region"}

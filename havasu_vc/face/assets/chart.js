@@ -284,6 +284,7 @@ export class Chart {
     const items = this.items.filter(here);
     for (const item of items) if (item.key !== this.chosen || this.chosen === null) this.drawItem(item, item.faint ? colours.label : colours[item.role ?? "after"], colours);
     for (const item of items) if (item.key === this.chosen && this.chosen !== null) this.drawItem(item, item.role && item.role !== "after" ? colours[item.role] : colours.focus, colours, true);
+    for (const item of items) if (item.name) this.label(item, colours); // over all boxes
   }
 
   drawItem(item, colour, colours, strong = false) {
@@ -313,7 +314,6 @@ export class Chart {
     }
     context.globalAlpha = 1;
     context.setLineDash([]);
-    if (item.name) this.label(item, colours);
   }
 
   dot(x, y, colour, colours, strong) {
@@ -329,21 +329,31 @@ export class Chart {
     context.stroke();
   }
 
+  // The name of a box, at its corner that is in sight; none where there is no room left.
   label({ name, bounds }, colours) {
     const { context } = this;
-    const [x, y] = this.toScreen(bounds[0], bounds[1]);
+    const [left, top] = this.toScreen(bounds[0], bounds[1]);
+    const [right, bottom] = this.toScreen(bounds[2], bounds[3]);
+    if (right < 0 || bottom < 0 || left > this.width || top > this.height) return;
     const shown = name.length > 30 ? `${name.slice(0, 29)}\u2026` : name;
     context.font = "600 12px system-ui, sans-serif";
-    const width = context.measureText(shown).width;
-    // Below what is written there already.
-    let at = y + 14;
-    while (this.labels.some((each) => Math.abs(each.at - at) < 14 && x < each.x + each.width && each.x < x + width)) at += 15;
+    const width = context.measureText(shown).width + 10;
+    const x = Math.max(4, Math.min(left + 3, this.width - width - 50));
+    // Below what is written there already, and clear of the grid's own words and the scale.
+    let at = Math.max(20, top + 3);
+    while (this.labels.some((each) => Math.abs(each.at - at) < 19 && x < each.x + each.width && each.x < x + width)) at += 19;
+    if (at > this.height - 46) return;
     this.labels.push({ x, at, width });
+    context.globalAlpha = 0.88;
+    context.fillStyle = colours.plain;
+    context.beginPath();
+    context.roundRect(x, at, width, 18, 4);
+    context.fill();
+    context.globalAlpha = 1;
     context.textAlign = "left";
-    context.lineWidth = 3;
-    context.strokeStyle = colours.casing;
-    context.strokeText(shown, x + 4, at);
+    context.textBaseline = "middle";
     context.fillStyle = colours.focus;
-    context.fillText(shown, x + 4, at);
+    context.fillText(shown, x + 5, at + 9.5);
+    context.textBaseline = "alphabetic";
   }
 }

@@ -130,7 +130,7 @@ class Answers {
     one.line = element("tr", { class: first ? "first-of-row" : null, onclick: () => { this.line_ = one; if (this.current !== row) this.choose(row); } },
       element("th", { scope: "row" }, !first && element("span", { class: "unseen" }, value(row.key, 60)), first && [value(row.key, 60), " ", !row.whole && ["ours", "theirs"].map((side) => this.setter(side, side, same))]),
       element("td", {}, cell.name === ROW ? element("i", {}, "the row") : value(cell.name, 60)),
-      SIDES.map((side, i) => element("td", {}, element("label", { class: "choice" }, one.inputs[i], this.shown(one, side)))),
+      SIDES.map((side, i) => element("td", {}, element("label", { class: "choice", "data-side": side }, one.inputs[i], this.shown(one, side)))),
       one.result);
     return one.line;
   }

@@ -238,7 +238,14 @@ class DataView {
   }
 
   async tell() {
-    const found = this.rowAt(this.chosen);
+    const { chosen } = this;
+    if (!this.rowAt(chosen)) {
+      // It is on its way, as where a key was quicker than the rows.
+      await this.load(Math.floor(chosen / PAGE));
+      if (chosen !== this.chosen) return;
+      this.point();
+    }
+    const found = this.rowAt(chosen);
     if (!found) return;
     const key = found.page.keys?.[found.at];
     this.right.hidden = false;

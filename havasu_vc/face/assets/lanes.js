@@ -66,6 +66,7 @@ export function graph({ at, id, above, below, leads }, widest) {
   dot.style.left = `${x(at)}px`;
   const box = document.createElement("span");
   box.className = "lanes";
+  box.style.width = `${width}px`;
   box.append(svg, dot);
   return box;
 }

@@ -50,7 +50,7 @@ function edited(found) {
 
 function waits(found) {
   const { merge, state } = found;
-  if (!merge && state === "clean") return element("section", { class: "tile" }, element("h2", {}, "Open merge"), element("div", { class: "main" }, "None"), element("div", { class: "small dim" }, "No conflict waits for an answer"));
+  if (!merge && state === "clean") return element("section", { class: "tile idle" }, element("h2", {}, "Open merge"), element("div", { class: "main" }, "None"), element("div", { class: "small dim" }, "No conflict waits for an answer"));
   if (!merge) return element("section", { class: "tile warn" }, element("h2", {}, "In the middle of"), element("div", { class: "main" }, value(state)));
   const sum = merge.conflicts.reduce((all, each) => all + each.count, 0);
   return element("section", { class: `tile ${sum ? "warn" : "fine"}` }, element("h2", {}, `Open ${merge.kind}`), element("div", { class: "main" }, sum ? plural(sum, "conflict") : "All is decided"),
