@@ -43,6 +43,8 @@ PICTURES = (
     "browser-data.png",
     "browser-work.png",
     "browser-conflicts.png",
+    "browser-overview-phone.png",
+    "browser-data-phone.png",
 )
 """The pictures that the guides show."""
 
@@ -314,6 +316,11 @@ def photograph_face(camera: Camera, repository: Repository) -> None:
         camera.take("browser-compare.png")
         camera.show(f"{place}/#/work")
         camera.take("browser-work.png")
+        camera.show(f"{place}/#/overview", PHONE)
+        camera.take("browser-overview-phone.png")
+        camera.show(f"{place}/#/data?dataset=parcels&row=1203", PHONE)
+        camera.tab.wait("document.querySelector('.past h2')")
+        camera.take("browser-data-phone.png")
         camera.show(f"{place}/#/work", PHONE, dark=True)
         camera.take("browser-work-phone.png")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -134,14 +135,16 @@ def review(repo: Repo, query: Query) -> tuple[str, str]:
     out = io.StringIO()
     write = writer_named("html")
     if query.get("work"):
-        write(repo.workspace.diff(), out, ReviewOptions(more="havasu-vc diff"))
+        options = ReviewOptions(more="havasu-vc diff", home="/#/work")
+        write(repo.workspace.diff(), out, options)
         return _with_policy(out.getvalue())
     if query.get("commit"):
         commit = repo.commit_info(revision_in(query, "commit")).id
         revisions = f"{commit}^?..{commit}"
     else:
         revisions = f"{revision_in(query, 'base')}...{revision_in(query, 'head')}"
-    write((), out, repo.review_options(revisions))
+    home = "/#/history" if query.get("commit") else "/"
+    write((), out, replace(repo.review_options(revisions), home=home))
     return _with_policy(out.getvalue())
 
 

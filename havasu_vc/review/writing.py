@@ -47,6 +47,8 @@ class ReviewOptions(WriterOptions):
     """Rows of each dataset that are worth seeing."""
     limit: int = COMMENT_LIMIT
     """Bytes of Markdown at most."""
+    home: str = ""
+    """Where a page that is served beside others leads back to."""
 
     @property
     def command(self) -> str:
@@ -88,13 +90,14 @@ def write_html(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     if repo is None:
         page = Page(pictures=raster_pictures())
         found = _by_themselves(read, how, page)
-        write_page(out, page, found, summary=False, more=how.command)
+        write_page(out, page, found, summary=False, more=how.command, home=how.home)
     else:
         page = Page(pictures=raster_pictures(Rasters(repo).open_url))
         tiles = tiles_of(repo.git.config)
         found = review(repo, how.revisions, how.filters, samples=how.samples, page=page)
         name = repo.git.path.resolve().name
-        write_page(out, page, found, more=how.command, repository=name, tiles=tiles)
+        more, home = how.command, how.home
+        write_page(out, page, found, more=more, repository=name, tiles=tiles, home=home)
     return read.summary(found)
 
 

@@ -71,7 +71,7 @@ def test_a_persons_way(inside: tuple[Tab, Served], repo: Path) -> None:
     tab.key("Enter")
     tab.wait("document.querySelector('#table-body .row')")
     assert "points" in tab.text("main")
-    tab.back()
+    tab.click(".home")
     tab.wait("document.querySelectorAll('.commit').length === 3")
 
 
@@ -187,6 +187,9 @@ def test_values_are_text_everywhere(
 def test_an_error_is_told_and_the_page_goes_on(inside: tuple[Tab, Served]) -> None:
     tab, served = inside
     shown(tab, served, "data?dataset=gone")
+    assert "gone" in tab.text("[role=alert]")
+    # What was on its way when it went wrong does not take its place.
+    tab.run("new Promise((done) => setTimeout(done, 300))")
     assert "gone" in tab.text("[role=alert]")
     tab.key("1")
     tab.wait("document.querySelector('.glance')")

@@ -15,6 +15,7 @@ from tests.review.page.test_reach import CONTRAST
 from tests.support.axe import barriers
 from tests.support.browser import Tab
 from tests.support.git import run_git
+from tests.support.postgres import has_postgis, postgres
 from tests.support.templates import copy_tree
 
 ACTIONS = ("commit", "discard", "stash", "unstash", "switch", "branch", "merge", "abort", "restore")
@@ -87,6 +88,38 @@ def test_ticked_rows_are_committed_and_the_rest_stays(
     assert served.get("rows", dataset="lamps")["cells"]["watts"] == [None, "40", "61"]
     (left,) = served.get("work")["datasets"]
     assert [(each["key"], each["what"]) for each in left["listed"]] == [("2", "deleted")]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not has_postgis(), reason="there is no PostGIS")
+def test_edits_in_postgis_are_worked_on_alike(
+    serving: Callable[[Path], Served], repo: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "survey"
+    copy_tree(repo, place)
+    with postgres() as server:
+        succeed(invoke(["-C", place, "create-workingcopy", server.address("wc")]))
+        server.run(
+            "UPDATE wc.lamps SET watts = 61 WHERE id = 3",
+            "DELETE FROM wc.lamps WHERE id = 2",
+            "UPDATE wc.points SET name = '<b>edited' WHERE id IN (5, 6)",
+        )
+        served = enter(serving, place)
+        found = served.get("work")
+        assert "postgresql" in found["edited"]["place"]
+        datasets = {each["dataset"]: each for each in found["datasets"]}
+        assert [each["key"] for each in datasets["lamps"]["listed"]] == ["2", "3"]
+        assert datasets["points"]["listed"][0]["cells"] == [["name", "name 5", "<b>edited"]]
+        assert b"workspace" in served.ask("/review?work=1")[2]
+        filters = ["lamps:feature:3", "points:feature:5"]
+        status, said = act(served, "commit", filters=filters, message="Ticked", seen=found["seen"])
+        assert (status, said[:16]) == (200, "Committed 2 rows"), said
+        assert act(served, "drop", filters=["lamps:feature:2"])[0] == 200
+        assert list(server.rows("SELECT id FROM wc.lamps ORDER BY 1")) == [(1,), (2,), (3,)]
+        assert act(served, "discard", datasets=["points"])[0] == 200
+        assert served.get("work")["datasets"] == []
+        found = served.get("rows", dataset="points", key="5", count=1)
+        assert found["cells"]["name"] == ["<b>edited"]
 
 
 @pytest.mark.thorough

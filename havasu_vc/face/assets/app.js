@@ -26,13 +26,13 @@ async function show() {
     else tab.removeAttribute("aria-current");
   }
   const box = element("div");
+  let late = null;
   try {
     if (!find("view").children.length) replace(find("view"), element("p", { class: "waiting" }, "Looking \u2026"));
     const made = VIEWS[known](box, query);
     // What is quick comes at once; what is slow shows that it is on its way.
-    const late = setTimeout(() => { if (mine === turn) replace(find("view"), box); }, 150);
+    late = setTimeout(() => { if (mine === turn) replace(find("view"), box); }, 150);
     const shown = await made;
-    clearTimeout(late);
     if (mine !== turn) return;
     current = shown;
     if (!box.isConnected) replace(find("view"), box);
@@ -40,6 +40,8 @@ async function show() {
     if (mine !== turn) return;
     current = null;
     replace(find("view"), element("p", { class: "callout", role: "alert" }, value(error.message, 800)));
+  } finally {
+    clearTimeout(late);
   }
   find("said").textContent = `${TITLES[known]} is shown`;
   document.documentElement.dataset.ready = "yes";

@@ -18,6 +18,7 @@ from importlib import resources
 from typing import Any, TextIO
 
 from havasu_vc.review.json import json_value
+from havasu_vc.review.markdown_parts import short_name
 from havasu_vc.review.page.collecting import FLAGS, Page
 from havasu_vc.review.page.packing import Packer
 from havasu_vc.review.page.tiles import Tiles
@@ -81,10 +82,12 @@ def write_page(
     summary: bool = True,
     repository: str = "",
     tiles: Tiles | None = None,
+    home: str = "",
 ) -> None:
     """Write a page; `more` is the command that shows all rows, `repository` a name for its head.
 
-    Without `summary` it shows the rows alone; with `tiles` it asks their server for a map.
+    Without `summary` it shows the rows alone; with `tiles` it asks their server for a map. One that
+    is served beside others leads back to `home`.
     """
     packer = Packer()
     by_path = {each.path: each for each in review.datasets}
@@ -92,6 +95,7 @@ def write_page(
         "summary": summary,
         "more": more,
         "repository": repository,
+        "home": home,
         "tiles": None if tiles is None else {"url": tiles.url, "words": tiles.attribution},
         "review": json_value(_shortened(review)),
         "flags": [kind.value for kind in FLAGS],
@@ -99,7 +103,8 @@ def write_page(
         "world": packer.raw(asset("countries-110m.json").encode()),
     }
     code, style = script(), asset("page.css")
-    title = f"{'Review of ' if summary else ''}{review.base} to {review.head}"
+    title = " to ".join(map(short_name, (review.base, review.head)))
+    title = f"Review of {title}" if summary else title
     filled = {
         "policy": _policy(code, style, tiles),
         "title": html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),

@@ -106,13 +106,13 @@ def test_both_sides_of_each_row(tell: Tell) -> None:
     }
     assert "height" not in cells["2"]  # alike in all three
     assert [
-        samples["2"][f"{side}_geometry"]["coordinates"] for side in ("base", "ours", "theirs")
+        samples["2"][f"{side}Geometry"]["coordinates"] for side in ("base", "ours", "theirs")
     ] == [
         [174.6, -41.1],
         [174.63, -41.13],
         [174.61, -41.11],
     ]
-    assert samples["4"]["theirs_geometry"] is None
+    assert samples["4"]["theirsGeometry"] is None
     assert cells["4"]["name"] == {
         "column": "name",
         "base": "four",
@@ -120,7 +120,7 @@ def test_both_sides_of_each_row(tell: Tell) -> None:
         "theirs": None,
         "clashes": True,
     }
-    assert samples["9"]["base_geometry"] is None
+    assert samples["9"]["baseGeometry"] is None
     assert not cells["9"].get("height", {"clashes": False})["clashes"]
     (title,) = points["items"]
     assert title["name"] == "title"

@@ -114,7 +114,7 @@ function commands({ ours, theirs, datasets, commands: text, files }) {
 class ConflictMap {
   constructor(samples, world, palette) {
     Object.assign(this, { world, palette, chosen: -1 });
-    this.shapes = samples.flatMap((row, index) => SIDES.flatMap((side) => (row[`${side}_geometry`] ? [shapeOf(row[`${side}_geometry`], side, index)] : []))).filter((shape) => shape.x.length);
+    this.shapes = samples.flatMap((row, index) => SIDES.flatMap((side) => (row[`${side}Geometry`] ? [shapeOf(row[`${side}Geometry`], side, index)] : []))).filter((shape) => shape.x.length);
     this.count = this.shapes.length;
     if (!this.count) return;
     this.canvas = element("canvas", { role: "img", "aria-label": "Map of the rows in conflict: base, ours and theirs" });

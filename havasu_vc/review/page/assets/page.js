@@ -58,6 +58,12 @@ function showHead() {
   const { base, head } = manifest.review;
   replace(find("range"), value(shortName(base), 60), element("span", { class: "arrow" }, " \u2192 "), value(shortName(head), 60));
   find("range").title = `${plain(base)} \u2192 ${plain(head)}`;
+  if (manifest.home) {
+    find("what").before(element("a", { class: "home", href: manifest.home, title: "Back to the repository", "aria-label": "Back to the repository" }, "\u2039"));
+    // As the pages beside it, which keep what the reader chose.
+    const theme = localStorage.getItem("theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  }
   replace(find("what"), manifest.repository ? [value(manifest.repository, 40), " \u00b7 "] : null, manifest.summary ? "Review" : "Diff");
   replace(find("sums"), sumOf(manifest.review).map((count, kind) => element("span", { class: `chip ${KINDS[kind]}`, "data-sum": KINDS[kind] }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `))));
 }
