@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_branches
@@ -92,7 +93,12 @@ def command(
         raise click.UsageError("--no-ff and --ff-only contradict each other")
     wanted = {None: configured_fast_forward(repo, "merge.ff"), True: "auto", False: "never"}
     (name,) = revisions
-    request = replace(request, revision=name, fast_forward="only" if ff_only else wanted[ff])
+    request = replace(
+        request,
+        revision=name,
+        policy=request.policy or parse_policy(()),
+        fast_forward="only" if ff_only else wanted[ff],
+    )
     fails = fail_on_conflict or request.into is not None
     return merge_and_tell(invocation, repo, request, fail_on_conflict=fails)
 
