@@ -80,6 +80,7 @@ def _trino(address: CatalogAddress) -> str:
         "iceberg.catalog.type=rest",
         f"iceberg.rest-catalog.uri={address.url}",
         "iceberg.rest-catalog.nested-namespace-enabled=true",
+        "iceberg.allowed-extra-properties=havasu.key",
         "fs.native-local.enabled=true",
         "local.location=/",
     ]

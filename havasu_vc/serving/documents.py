@@ -50,6 +50,8 @@ from havasu_vc.workspace.snapshots import summary_of, totals
 
 __all__ = ["Documents", "Layout", "Shown", "number_of"]
 
+LOCAL = "file://"
+"""Before a path of this machine, in locations that clients are told: Trino takes no bare paths."""
 GROUP = 256
 """So many files or fewer stand in one manifest."""
 _REMEMBERED = 4096
@@ -165,14 +167,13 @@ class Documents:
         """The bucket where clients see documents; None where they see the folder."""
         self._manifests: Remembered[object, _Group] = Remembered(_REMEMBERED)
         self._known: Remembered[str, _Known] = Remembered(_MOST_KNOWN)
-        self._deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(
-            _REMEMBERED
-        )
+        self.deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(_REMEMBERED)
+        """The position deletes that were written, by what they are of."""
 
     def forget(self) -> None:
         """Take nothing for written any more."""
         self._manifests.forget()
-        self._deletes.forget()
+        self.deletes.forget()
 
     def folder(self, view: HavasuDataset) -> Path:
         """Return where the documents of a dataset are, whatever its uuid looks like."""
@@ -191,10 +192,10 @@ class Documents:
         `before` is the version before it, which the snapshot's parent shows.
         """
         folder = self.folder(view)
-        now = _Files(view, self.known(view), folder, form, self._deletes, self.shared)
+        now = _Files(view, self.known(view), folder, form, self)
         old = None
         if before is not None:
-            old = _Files(before, self.known(before), folder, form, self._deletes, self.shared)
+            old = _Files(before, self.known(before), folder, form, self)
         came = list(now.without(old))
         gone = [] if old is None else list(old.without(now))
         changed = [
@@ -220,12 +221,12 @@ class Documents:
 
     def spell(self, path: Path | str) -> str:
         """Return the location of a file or folder that clients are told of."""
-        return str(path) if self.shared is None else self.shared.spell(path)
+        return f"{LOCAL}{path}" if self.shared is None else self.shared.spell(path)
 
     def here(self, location: str) -> str:
         """Return the path of what has a location."""
         found = None if self.shared is None else self.shared.here(location)
-        return location if found is None else str(found)
+        return location.removeprefix(LOCAL) if found is None else str(found)
 
     def spelled(self, manifest: ManifestFile) -> ManifestFile:
         """Return a manifest that was written under the name that clients are told."""
@@ -347,14 +348,13 @@ class _Files:
         known: dict[str, _Known],
         folder: Path,
         form: Form,
-        deletes: Remembered[object, tuple[tuple[int, DataFile], ...]],
-        shared: SharedPlace | None,
+        documents: Documents,
     ) -> None:
         self.known = known
         self.layout = _layout_of(view, known.values(), form)
         self._entries = view.entries
         self._view, self._folder = view, folder
-        self._deletes, self._shared = deletes, shared
+        self._documents = documents
         self._objects = os.fspath(view.storage.files.objects)
 
     def common(self, other: _Files) -> Iterable[str]:
@@ -372,12 +372,11 @@ class _Files:
         if entry.content is Content.DATA:
             return (self._data(entry),)
         key = (name, self.layout.specs_key, self._folder)
-        return self._deletes.made(key, lambda: self._position_deletes(entry))
+        return self._documents.deletes.made(key, lambda: self._position_deletes(entry))
 
     def _position_deletes(self, entry: Entry) -> tuple[tuple[int, DataFile], ...]:
         folder = self._folder / "data"
-        spell = str if self._shared is None else self._shared.spell
-        _, files = write_batch(self._view, (entry,), folder, self._data, spell)
+        _, files = write_batch(self._view, (entry,), folder, self._data, self._documents.spell)
         return tuple(files)
 
     def _data(self, entry: Entry) -> tuple[int, DataFile]:
@@ -399,7 +398,9 @@ class _Files:
 
     def _place(self, file: str) -> str:
         """Return where a data file is; most are in the store, which is quickly seen."""
-        if self._shared is not None:
-            return self._shared.spell_data(file)
+        shared = self._documents.shared
+        if shared is not None:
+            return shared.spell_data(file)
         stored = f"{self._objects}/{file[:2]}/{file[2:4]}/{file}"
-        return stored if os.path.isfile(stored) else self._view.place(file)
+        place = stored if os.path.isfile(stored) else self._view.place(file)
+        return place if is_url(place) else f"{LOCAL}{place}"

@@ -41,6 +41,15 @@ def engines() -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.fixture(scope="session")
+def java_engines() -> Path:
+    """Return the folder that has Flink, Trino and a Java for it."""
+    folder = ROOT / ".engines" / "java"
+    if not (folder / ".ready").exists():
+        pytest.skip("there are no Flink and Trino: scripts/java-engines.sh .engines/java")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     """A repository with a table of four commits, and one in folders."""

@@ -15,6 +15,7 @@ import pytest
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.tables.locations import local_path
 from tests.serving.server import ask, catalog, serving
 from tests.support.templates import empty_repo
 
@@ -75,11 +76,11 @@ def assert_sound(repo: Repo) -> None:
 def _manifest(body: dict[str, Any]) -> Path:
     with open(_list(body), "rb") as file:
         listed: Any = next(iter(fastavro.reader(file)))
-        return Path(listed["manifest_path"])
+        return Path(local_path(listed["manifest_path"]))
 
 
 def _list(body: dict[str, Any]) -> Path:
-    return Path(body["updates"][0]["snapshot"]["manifest-list"])
+    return Path(local_path(body["updates"][0]["snapshot"]["manifest-list"]))
 
 
 def _entry(body: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
@@ -90,7 +91,9 @@ def _entry(body: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> No
         entries: list[Any] = list(reader)
         schema: Any = reader.writer_schema
         metadata: Any = reader.metadata
-    change(entries[0]["data_file"])
+    data = entries[0]["data_file"]
+    data["file_path"] = local_path(data["file_path"])
+    change(data)
     kept = {name: text for name, text in metadata.items() if not name.startswith("avro.")}
     with open(path, "wb") as file:
         fastavro.writer(file, schema, entries, metadata=kept)

@@ -13,6 +13,7 @@ from pyiceberg.exceptions import BadRequestError, ForbiddenError
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.tables.locations import local_path
 from tests.serving.server import ask, catalog, serving
 from tests.support.git import run_git
 from tests.support.templates import empty_repo
@@ -203,14 +204,14 @@ def test_a_key_that_is_there_is_refused_by_name(repo: Repo, url: str) -> None:
 def test_what_clients_wrote_goes_with_garbage_once_it_is_old(repo: Repo, url: str) -> None:
     table = catalog(url).load_table("tables.points")
     table.append(rows({900: "a"}))
-    old = list(Path(table.location()).glob("*/*"))
+    old = list(Path(local_path(table.location())).glob("*/*"))
     for path in old:
         os.utime(path, (0, 0))
     table.append(rows({901: "b"}))
-    young = set(Path(table.location()).glob("*/*")) - set(old)
+    young = set(Path(local_path(table.location())).glob("*/*")) - set(old)
     repo.gc()
     assert old and young
-    assert set(Path(table.location()).glob("*/*")) == young
+    assert set(Path(local_path(table.location())).glob("*/*")) == young
     assert table.scan().to_arrow().num_rows == COUNT + 2
     table.delete("id = 900")
     assert held(repo, "main") == first() | {901: "b"}

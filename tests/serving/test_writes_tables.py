@@ -22,6 +22,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.tables.locations import local_path
 from tests.serving.server import ask, catalog, serving
 from tests.support.templates import empty_repo
 
@@ -312,7 +313,7 @@ def test_a_table_that_is_replaced_keeps_its_key(repo: Repo, url: str) -> None:
 
 def _alone(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return updates whose snapshot has what it added and nothing that was there before."""
-    path = Path(updates[0]["snapshot"]["manifest-list"])
+    path = Path(local_path(updates[0]["snapshot"]["manifest-list"]))
     with open(path, "rb") as file:
         reader: Any = fastavro.reader(file)
         manifests = [each for each in reader if each["existing_files_count"] == 0]
