@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.face.standing import Query, box_in, dataset_in, revision_in, whole_number
+from havasu_vc.geo.sketching import RING_PATH
 from havasu_vc.library import Repo
-from havasu_vc.looking import extent_of
+from havasu_vc.looking import RowPlaces, extent_of
 from havasu_vc.review import ReviewOptions, listed_shapes, shown_values, type_words
 from havasu_vc.writers import writer_named
 from havasu_vc.writers.values import key_labels
@@ -46,6 +47,7 @@ def dataset(repo: Repo, query: Query) -> dict[str, Any]:
         "description": view.header.meta.get("description"),
         "rows": view.rows,
         "size": view.size,
+        "placed": any(each.geometry or each.raster for each in view.schema.fields),
         "columns": [
             {
                 "name": field.name,
@@ -119,12 +121,30 @@ def places(repo: Repo, query: Query) -> dict[str, Any]:
     if total > whole_number(query, "count", MOST_SHAPES, MOST_SHAPES):
         answer["cells"] = found.counted(box, *CELLS)
         return answer
+    if found.placing.of_rasters:
+        return answer | _rectangles(found, box)
     page = repo.read_page(path, revision, count=MOST_SHAPES, box=box)
     rows = pa.StructArray.from_arrays(page.rows.columns, names=page.rows.schema.names)
     if page.view.key:
         answer["keys"] = key_labels(rows, page.view.schema).to_pylist()
     answer["shapes"] = listed_shapes(page.view.header, page.rows)
     return answer
+
+
+def _rectangles(found: RowPlaces, box: tuple[float, float, float, float]) -> dict[str, Any]:
+    """Return where rasters lie, of which no pixel is read."""
+    rows = found.within(box)
+    west, south, east, north = found.bounds[rows].T
+    east = east + 360 * (east < west)
+    corners = zip(*(each.tolist() for each in (west, south, east, north)), strict=True)
+    shapes = [[[RING_PATH, [w, e, e, w], [s, s, n, n]]] for w, s, e, n in corners]
+    keys: list[str] = []
+    if found.keys is not None:
+        table, names = found.keys.take(pa.array(rows)), found.keys.column_names
+        columns = [each.combine_chunks() for each in table.columns]
+        named = pa.StructArray.from_arrays(columns, names=names)
+        keys = key_labels(named, found.view.schema.select(tuple(names))).to_pylist()
+    return {"keys": keys, "shapes": {"kind": "globe", "crs": None, "rows": shapes}}
 
 
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"')

@@ -1,15 +1,16 @@
 """Where rows lie on the map, and which of them a box touches.
 
 A row is where the bounds of its first geometry are: in longitude and latitude where the reference
-system is known, otherwise in the dataset's own coordinates. The bounds of the rows of a few
-datasets are remembered by the id of the dataset's tree, under which nothing ever changes.
+system is known, otherwise in the dataset's own coordinates. Without geometries it is where its
+first raster lies, which tells its system by itself. The bounds of the rows of a few datasets are
+remembered by the id of the dataset's tree, under which nothing ever changes.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -48,15 +49,18 @@ class Placing:
 
     def __init__(self, header: DatasetHeader) -> None:
         self._header = header
-        self.field = next(iter(header.schema.geometries), None)
-        """The geometry column; None where there is none."""
+        rasters = (each for each in header.schema.fields if each.raster is not None)
+        self.field = next(iter((*header.schema.geometries, *rasters)), None)
+        """The column of geometries or rasters; None where there is none."""
+        self.of_rasters = self.field is not None and self.field.raster is not None
+        """Whether it holds rasters."""
         self._reproject = reprojection(MAP_CRS)[1]
         self.globe = self._is_known()
         """Whether places are in longitude and latitude."""
 
     def _is_known(self) -> bool:
-        if self.field is None:
-            return False
+        if self.field is None or self.of_rasters:
+            return self.of_rasters
         kind = arrow_schema(self._header.schema).field(self.field.name).type
         try:
             self._reproject(pa.array([], kind), self.field, self._header)
@@ -66,6 +70,8 @@ class Placing:
 
     def bounds(self, column: pa.Array) -> Floats:
         """Return least x, least y, greatest x and greatest y of each geometry; NaN for none."""
+        if self.of_rasters:
+            return _raster_bounds(column)
         if self.field is None or self.field.geometry is None:
             return np.full((len(column), 4), np.nan)
         try:
@@ -143,7 +149,7 @@ def _read(repo: OpenRepo, view: Dataset) -> RowPlaces:
     column = None if placing.field is None else placing.field.name
     wanted = list(dict.fromkeys([*names, *([column] if column else [])]))
     parts, keys = [np.zeros((0, 4))], []
-    for batch in Table(view, repo.settings).to_batches(wanted):
+    for batch in _batches(repo, view, wanted, placing):
         parts.append(
             np.full((len(batch), 4), np.nan)
             if column is None
@@ -158,6 +164,33 @@ def _read(repo: OpenRepo, view: Dataset) -> RowPlaces:
     return RowPlaces(view, pc.take(table, order), bounds[order.to_numpy()], placing)
 
 
+def _batches(
+    repo: OpenRepo, view: Dataset, names: Sequence[str], placing: Placing
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns of the rows, rasters without their pixels."""
+    files = view.in_files
+    if not placing.of_rasters or placing.field is None or files is None:
+        yield from Table(view, repo.settings).to_batches(list(names))
+        return
+    from havasu_vc.datasets.havasu.outlines import plan_outlines
+
+    others = [name for name in names if name != placing.field.name]
+    with repo.settings.open_engine(0) as engine:
+        yield from engine.run(plan_outlines(files, placing.field.name, others))
+
+
+def _raster_bounds(column: pa.Array) -> Floats:
+    from havasu_vc.geo.raster_v1 import raster_headers
+    from havasu_vc.geo.raster_v1_outlines import raster_row_bounds
+
+    found = raster_row_bounds(raster_headers(column))
+    places = [
+        (np.nan,) * 4 if each is None else (each.west, each.south, each.east, each.north)
+        for each in found
+    ]
+    return np.array(places, np.float64).reshape(-1, 4)
+
+
 def changes_touch(repo: OpenRepo, commit: str, box: Box, filters: Sequence[str] = ()) -> bool:
     """Whether a commit changed a row that lies in a box, before or after."""
     old, new = repo.resolve(f"{commit}^?"), repo.resolve(commit)
@@ -167,11 +200,8 @@ def changes_touch(repo: OpenRepo, commit: str, box: Box, filters: Sequence[str] 
     named = all(text.partition(":")[0].strip("/") in there for text in filters)
     for diff in diff_revisions(repo, old, new, filters if named else (), tables_only=True):
         headers = {"old": diff.old, "new": diff.new}
-        placed = {
-            side: Placing(header)
-            for side, header in headers.items()
-            if header is not None and header.schema.geometries
-        }
+        placed = {side: Placing(header) for side, header in headers.items() if header is not None}
+        placed = {side: placing for side, placing in placed.items() if placing.field is not None}
         far = [
             _is_far(repo.view(folders[diff.path], revision.name), box)
             for folders, revision in zip(sides, (old, new), strict=True)

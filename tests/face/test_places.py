@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import invoke, succeed
 from tests.face.conftest import ROWS, Served, points
 from tests.face.test_page import shown
 from tests.support.browser import Tab
+from tests.support.rasters import ortho_folder
 
 # Points have the longitude 174.5 + i / 1000 and the latitude -41 - i / 2000.
 THIRD = "174.5029,-41.0016,174.5031,-41.0014"
@@ -131,3 +133,41 @@ def test_two_revisions_are_swiped(
     page.key("Home")
     assert page.run("document.querySelector('.swipe').getAttribute('aria-valuenow')") == "0"
     assert page.text(".pane-name.right") == "old"
+
+
+def test_rasters_lie_where_they_cover(
+    page: Tab, serving: Callable[[Path], Served], tmp_path: Path
+) -> None:
+    repo = tmp_path / "flights"
+    succeed(invoke(["init", repo]))
+    take: list[str | Path] = ["-C", repo, "import", "--replace", tmp_path / "sheets", "orthos"]
+    for changed, message in ((False, "First flight"), (True, "Second flight")):
+        ortho_folder(tmp_path, changed=changed)
+        succeed(invoke([*take, "-m", message]))
+    served = serving(repo)
+    served.enter()
+    about = served.get("dataset", dataset="orthos")
+    assert about["placed"]
+    assert not any(each["geometry"] for each in about["columns"])
+    found = served.get("places", dataset="orthos")
+    assert (found["kind"], found["total"], found["keys"][1]) == ("globe", 3, "sheet_1.tif")
+    (kind, x, y) = found["shapes"]["rows"][1][0]
+    assert (kind, len(x)) == (2, 4)
+    # Five hundred metres across and seven hundred up, by the grid of EPSG:2193.
+    assert (max(x) - min(x)) * 111_320 * np.cos(np.radians(y[0])) == pytest.approx(500, rel=0.02)
+    assert (max(y) - min(y)) * 111_050 == pytest.approx(700, rel=0.02)
+    middle = ((x[0] + x[1]) / 2, (y[0] + y[2]) / 2)
+    box = ",".join(map(str, (middle[0] - 1e-4, middle[1] - 1e-4, middle[0] + 1e-4, middle[1])))
+    assert served.get("rows", dataset="orthos", box=box)["keys"] == ["sheet_1.tif"]
+    assert served.get("places", dataset="orthos", box="0,0,1,1")["total"] == 0
+    # Of commits those that changed a raster there: the second changed the one in the middle.
+    told = [each["subject"] for each in served.get("history", box=box)["commits"]]
+    assert told == ["Second flight", "First flight"]
+    west = f"{min(x) - 0.005},{min(y)},{min(x) - 0.004},{max(y)}"
+    told = [each["subject"] for each in served.get("history", box=west)["commits"]]
+    assert told == ["First flight"]
+    # The address was used up above; another server has another.
+    page.go(serving(repo).address)
+    page.run("void (location.hash = '#/data?dataset=orthos&row=sheet_2.tif')")
+    page.wait("document.querySelector('.chart')?.dataset.drawn === '3'")
+    page.wait("document.querySelector('.past h2')?.innerText === 'sheet_2.tif'")

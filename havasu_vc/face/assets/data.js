@@ -45,7 +45,7 @@ class DataView {
   constructor(about, query, go) {
     Object.assign(this, { about, query, go, total: query.box ? 0 : about.rows, pages: new Map(), coming: new Map(), chosen: -1, wanted: 0, asked: "" });
     this.source = { dataset: query.dataset, at: about.commit || query.at };
-    const placed = about.columns.some((each) => each.geometry);
+    const { placed } = about;
     this.columns = about.columns.filter((each) => !each.geometry);
     this.geometries = about.columns.filter((each) => each.geometry);
     this.chart = placed ? new Chart(`Rows of ${about.path}`) : null;
