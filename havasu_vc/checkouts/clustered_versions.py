@@ -59,8 +59,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.disk import short_lived_folder
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.workspace.counting import check_keys
-from havasu_vc.workspace.edited_dataset import edited_dataset
-from havasu_vc.workspace.incoming import edit_of
+from havasu_vc.workspace.incoming import edit_of, edited_dataset
 from havasu_vc.workspace.places import TEMPORARY
 from havasu_vc.workspace.state import TableLayout, TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits

@@ -38,8 +38,7 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.refs import list_branches
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.condition import Condition, condition_of, open_checked_out
-from havasu_vc.workspace.edited_dataset import edited_dataset
-from havasu_vc.workspace.incoming import edit_of
+from havasu_vc.workspace.incoming import edit_of, edited_dataset
 from havasu_vc.workspace.state import RefState, TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.checking_out import open_state
-from havasu_vc.checkouts.counterpart_edits import described_as_stored, stored_edit_of
 from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view
 from havasu_vc.checkouts.edited_tables import (
     EditedTable,
@@ -39,17 +38,20 @@ from havasu_vc.checkouts.glance import (
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
     HavasuError,
     RevisionNotFoundError,
     StateError,
+    UnsupportedTypeError,
 )
 from havasu_vc.history.diff import diff_datasets, meta_changes, row_changes
+from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, count_meta
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -57,18 +59,22 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.revisions import Revision
 from havasu_vc.workspace.condition import Condition, condition_of
-from havasu_vc.workspace.counting import can_count, count_edits
-from havasu_vc.workspace.incoming import edit_of
+from havasu_vc.workspace.counting import can_count, check_keys, count_edits
+from havasu_vc.workspace.incoming import edit_of, edited_dataset
 from havasu_vc.workspace.places import in_the_way
 from havasu_vc.workspace.state import TableState
+from havasu_vc.workspace.taking_in import TableEdits
 
 __all__ = [
     "commit_edits_of",
+    "described_as_stored",
     "diff_workspace",
     "discard_edits",
     "onto_head",
     "shown_datasets",
     "still_edited",
+    "stored_edit_between",
+    "stored_edit_of",
     "without_changes",
     "workspace_changes",
 ]
@@ -364,3 +370,60 @@ def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
         if newest is not None:
             repo.taken[path] = newest
     return tuple(found)
+
+
+# Edits in the table of a dataset whose rows stand in no data files, as edits of the dataset.
+#
+# The table is one of a counterpart (`checkouts.counterparts`), so what differs from that are rows,
+# which the dataset takes in as any edit of it does. So the trees of a Kart dataset are those that
+# Kart would make of the same rows.
+
+
+def stored_edit_of(edits: TableEdits, base: Dataset, engine: Engine) -> TreeEdit:
+    """Return the edit of a dataset that makes it what its table holds; it may be none.
+
+    Raises `KeyViolationError` when keys would not be unique, and `UnsupportedTypeError`
+    for columns that its kind has no type for.
+    """
+    if edits.is_empty:
+        return TreeEdit(edits.path, {}, marker=base.marker)
+    check_keys(edits)
+    schema = base.fitted(edits.schema)
+    _, edit = base.evolved(schema)
+    with edit:
+        if edits.touches_rows:
+            draft = edited_dataset(edits, base.storage)
+            take_changes(edit, edits.base, draft, engine)
+        if not edit.counts.total and schema == base.schema:
+            return TreeEdit(edits.path, {}, marker=base.marker)
+        return edit.finish()
+
+
+def stored_edit_between(old: Dataset, new: Dataset, engine: Engine) -> TreeEdit:
+    """Return the edit of rows and columns that makes one version of a dataset the other."""
+    _, edit = old.evolved(new.schema)
+    with edit:
+        take_changes(edit, old, new, engine)
+        return edit.finish()
+
+
+def described_as_stored(diff: DatasetDiff, base: Dataset) -> DatasetDiff:
+    """Return how a table differs from a dataset, with documents and ids of columns as it has them.
+
+    The rows are those of its counterpart.
+    """
+    sides = [_described_edit(header, base) for header in (diff.old, diff.new)]
+    return replace(diff, old=sides[0], new=sides[1], meta=meta_changes(*sides))
+
+
+def _described_edit(header: DatasetHeader | None, base: Dataset) -> DatasetHeader | None:
+    if header is None or header.kind == base.kind:
+        return header
+    meta = dict(base.header.meta)
+    try:
+        schema = base.fitted(header.schema)
+        if schema != base.schema:
+            meta["schema.json"] = base.columns_item(schema)
+    except UnsupportedTypeError:  # which a commit will tell
+        meta["schema.json"] = header.meta["schema.json"]
+    return replace(header, kind=base.kind, meta=meta)

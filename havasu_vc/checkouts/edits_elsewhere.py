@@ -21,10 +21,9 @@ from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.clustered_versions import CLUSTERED
-from havasu_vc.checkouts.counterpart_edits import stored_edit_of
 from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view, tree_view
 from havasu_vc.checkouts.edited_tables import EditedTable
-from havasu_vc.checkouts.edits import onto_head
+from havasu_vc.checkouts.edits import onto_head, stored_edit_of
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
 from havasu_vc.datasets.folder import TreeFolder
@@ -55,14 +54,7 @@ from havasu_vc.tables.table import Table
 from havasu_vc.workspace.condition import NEWEST_FORMAT
 from havasu_vc.workspace.incoming import edit_of
 from havasu_vc.workspace.places import TablePlace
-from havasu_vc.workspace.properties import (
-    BASE,
-    COMMIT,
-    DATASET,
-    FLAVOUR,
-    TREE,
-    is_checkout,
-)
+from havasu_vc.workspace.properties import BASE, COMMIT, DATASET, FLAVOUR, TREE, is_checkout
 from havasu_vc.workspace.state import TableState
 from havasu_vc.workspace.taking_in import read_edits
 

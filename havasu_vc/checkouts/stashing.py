@@ -17,10 +17,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
-from havasu_vc.checkouts.counterpart_edits import stored_edit_between
 from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
-from havasu_vc.checkouts.edits import onto_head
+from havasu_vc.checkouts.edits import onto_head, stored_edit_between
 from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder

@@ -22,7 +22,6 @@ from havasu_vc.exchange.export_columns import (
 )
 from havasu_vc.exchange.formats import ExportFormat, GdalForm, format_written
 from havasu_vc.exchange.gdal import write_stream
-from havasu_vc.exchange.gdal_keys import free_name, key_plan
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import overlapping, ranges
@@ -32,11 +31,19 @@ from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field
+from havasu_vc.model.types import Field, is_whole
 from havasu_vc.records import dataclass
 
-__all__ = ["GdalLayer", "LayerShape", "layer_shape", "write_gdal", "write_rows"]
-
+__all__ = [
+    "GdalLayer",
+    "KeyPlan",
+    "LayerShape",
+    "free_name",
+    "key_plan",
+    "layer_shape",
+    "write_gdal",
+    "write_rows",
+]
 
 _LONGEST_SHAPEFILE_NAME = 10
 _KINDS = (
@@ -439,4 +446,67 @@ def _common(codes: set[int], format: ExportFormat) -> str | None:
     families = {(_FAMILIES.get(code % 1000), code // 1000) for code in codes}
     if format is ExportFormat.SHAPEFILE and len(families) == 1:
         return type_name(max(codes)).upper()  # the type of several parts
+    return None
+
+
+# Where the key of a dataset goes in a file of GDAL's: its own number of a row, a column, or both.
+#
+# GDAL calls the number FID. A GeoPackage keeps it as a column, so a key of whole numbers is that
+# column, under its own name, unless whoever exports says otherwise; then it is called `fid`. Other
+# formats count rows themselves.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """The columns that are written, and what tells their rows apart."""
+
+    columns: tuple[tuple[int, Outgoing], ...]
+    """Columns, each with the position of the one it is made of."""
+    key: str | None = None
+    """The key of the dataset whose values the format takes for its own."""
+    fid: str | None = None
+    """The name that the column of these has in the file."""
+
+
+def key_plan(
+    schema: Schema, columns: Sequence[Outgoing], form: GdalForm, format: ExportFormat
+) -> KeyPlan:
+    """Return what is written of a key; `columns` are those of the schema, as they go out."""
+    placed = list(enumerate(columns))
+    key = _integer_key(schema)
+    if form.key_as_fid and key is None:
+        raise InvalidArgumentError(
+            "--primary-key-as-fid is not supported for datasets with non-integer primary keys",
+            hints=("leave the option out: the key is a column",),
+        )
+    position = None if key is None else schema.names.index(key)
+    if form.key_as_fid is None and form.key_as_field is None:
+        if position is None or format is not ExportFormat.GPKG:
+            return KeyPlan(tuple(placed))
+        return KeyPlan(tuple(placed), key, columns[position].name)
+    if form.key_as_field is False:
+        keys = {schema.names.index(name) for name in schema.key.names if name in schema.by_name}
+        placed = [each for each in placed if each[0] not in keys]
+    if position is None or form.key_as_fid is False or format is not ExportFormat.GPKG:
+        return KeyPlan(tuple(placed))
+    names = [column.name for _, column in placed]
+    asked = {name.upper(): text for name, text in form.layer_options.items()}.get("FID")
+    fid = asked or ("fid" if columns[position].name.lower() == "fid" else free_name("fid", names))
+    if fid.lower() not in {name.lower() for name in names}:
+        placed.insert(0, (position, replace(columns[position], name=fid)))
+    return KeyPlan(tuple(placed), key, fid)
+
+
+def free_name(wanted: str, names: Sequence[str]) -> str:
+    """Return a name that no column has."""
+    lower = {name.lower() for name in names}
+    candidates = (wanted, f"_{wanted}", *(f"{wanted}_{number}" for number in range(1000)))
+    return next(name for name in candidates if name not in lower)
+
+
+def _integer_key(schema: Schema) -> str | None:
+    """Return the one whole-number column that is the key, if the key is one."""
+    fields = schema.key.fields
+    if len(fields) == 1 and is_whole(fields[0].type):
+        return fields[0].name
     return None

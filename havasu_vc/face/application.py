@@ -38,15 +38,15 @@ from havasu_vc.face.actions import ACTIONS
 from havasu_vc.face.conflicts import conflicts
 from havasu_vc.face.edits import edits, work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
-from havasu_vc.face.history import changes, history, row
 from havasu_vc.face.jobs import JOB, CancelledError, Jobs
-from havasu_vc.face.overview import datasets, overview, refs
+from havasu_vc.face.overview import changes, datasets, history, overview, refs, row
 from havasu_vc.face.rows import dataset, places, review, rows
 from havasu_vc.face.standing import Query, require_seen, standing
 from havasu_vc.library import Repo
 from havasu_vc.review import asset
+from havasu_vc.serving.server import ServerAddress, listen, run
 
-__all__ = ["POLICY", "Face"]
+__all__ = ["POLICY", "Face", "open_face"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
@@ -244,3 +244,20 @@ def _asset(name: str) -> Response:
     if name in _SHARED:
         return Response(asset(name), 200, media_type=kind)
     raise Turned(404, "there is nothing at this address")
+
+
+# The server that `havasu-vc open` starts, on loopback alone.
+
+
+def open_face(open_repo: Callable[[], Repo], port: int, *, started: Callable[[str], None]) -> None:
+    """Show a repository until the process is told to stop; `started` hears the address."""
+    address = ServerAddress("127.0.0.1", port)
+    listening = listen(address)
+    guard = Guard(listening.getsockname()[1])
+    token = guard.new_token()
+    run(
+        Face(open_repo, guard),
+        listening,
+        address,
+        started=lambda url: started(f"{url}/?{TOKEN}={token}"),
+    )

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from havasu_vc.review.page.cells import shown_values as shown_values
     from havasu_vc.review.page.collecting import Page as Page
     from havasu_vc.review.page.document import asset as asset
+    from havasu_vc.review.page.document import tiles_of as tiles_of
     from havasu_vc.review.page.document import write_page as write_page
     from havasu_vc.review.page.places import listed_shapes as listed_shapes
     from havasu_vc.review.page.raster_pictures import raster_pictures as raster_pictures
-    from havasu_vc.review.page.tiles import tiles_of as tiles_of
     from havasu_vc.review.policy import POLICY_FILE as POLICY_FILE
     from havasu_vc.review.policy import parse_policy as parse_policy
     from havasu_vc.review.policy_checking import broken_findings as broken_findings
@@ -49,10 +49,9 @@ __getattr__ = loads(
         "notebook": ["review_html"],
         "page.cells": ["shown_values"],
         "page.collecting": ["Page"],
-        "page.document": ["asset", "write_page"],
+        "page.document": ["asset", "tiles_of", "write_page"],
         "page.places": ["listed_shapes"],
         "page.raster_pictures": ["raster_pictures"],
-        "page.tiles": ["tiles_of"],
         "policy": ["POLICY_FILE", "parse_policy"],
         "policy_checking": ["broken_findings", "check_edits", "check_moves", "read_policy"],
         "pull_requests": [

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.errors import GeometryError
 from havasu_vc.geo.bounds import reach_of_rows, vertex_bounds
 from havasu_vc.geo.sketching import Measure, invalid_rows, total_area
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
-from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind
 from havasu_vc.writers.values import canonical_wkb
 
-__all__ = ["GeometryTally", "Oddities", "SizeTally"]
-
+__all__ = ["GeometryTally", "Oddities", "SizeTally", "readable_rows"]
 
 BEYOND = 1000.0
 """No number of degrees is so large."""
@@ -262,3 +262,35 @@ class SizeTally:
         """Square metres that go and that come; None where there are not both."""
         gone, come = self._sums
         return (gone, come) if self._left >= 0 and gone and come else None
+
+
+# Columns of geometries in which some values cannot be read: all that can be are.
+#
+# What reads a column reads all of it or raises. A column that it refuses is halved until
+# what is left is one row, so that a few damaged values cost a few tries, and no row is
+# taken for another's fault.
+
+
+_T = TypeVar("_T")
+
+
+def readable_rows(
+    column: pa.Array, read: Callable[[pa.Array], _T]
+) -> Iterator[tuple[slice, _T | None]]:
+    """Yield which rows were read together and what came of it; None for a row that cannot be."""
+    waiting = [slice(0, len(column))]
+    while waiting:
+        rows = waiting.pop()
+        count = rows.stop - rows.start
+        if not count:
+            continue
+        try:
+            found = read(column.slice(rows.start, count))
+        except GeometryError:
+            if count == 1:
+                yield rows, None
+            else:
+                middle = rows.start + count // 2
+                waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
+        else:
+            yield rows, found

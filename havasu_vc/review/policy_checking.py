@@ -35,8 +35,8 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import after_edit
 from havasu_vc.repo.soundness import broken_datasets
+from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.policy import POLICY_FILE, Policy, Rules, parse_policy
-from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind, PolicyFinding
 from havasu_vc.review.summarising import Means, Seen, summarise
 from havasu_vc.review.words import column_words, quoted

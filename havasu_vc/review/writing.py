@@ -18,8 +18,8 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
 from havasu_vc.review.markdown_parts import code_span
 from havasu_vc.review.page import Page, write_page
+from havasu_vc.review.page.document import tiles_of
 from havasu_vc.review.page.raster_pictures import raster_pictures
-from havasu_vc.review.page.tiles import tiles_of
 from havasu_vc.review.report import Review
 from havasu_vc.review.reviewing import review, review_diffs
 from havasu_vc.transfer import Rasters

@@ -44,8 +44,7 @@ from havasu_vc.serving.feed_files import (
     united,
     write,
 )
-from havasu_vc.serving.feed_past import FeedPast, Gathered, Telling, columns_together
-from havasu_vc.serving.feed_versions import FeedVersions
+from havasu_vc.serving.feed_past import FeedPast, FeedVersions, Gathered, Telling, columns_together
 from havasu_vc.serving.forms import PLAIN
 from havasu_vc.serving.history import Step, Version
 from havasu_vc.serving.metadata import (

@@ -70,17 +70,17 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             reviews=True,
         ),
         "quiet": DiffFormat(
-            "havasu_vc.writers.feature_count",
+            "havasu_vc.writers.summaries",
             "write_quiet",
             "Nothing; the exit code says whether anything differs.",
         ),
         "feature-count": DiffFormat(
-            "havasu_vc.writers.feature_count",
+            "havasu_vc.writers.summaries",
             "write_feature_count",
             "How many rows of each dataset differ.",
         ),
         "feature-count-json": DiffFormat(
-            "havasu_vc.writers.feature_count",
+            "havasu_vc.writers.summaries",
             "write_feature_count_json",
             "The same as JSON.",
             chosen_by=None,

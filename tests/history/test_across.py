@@ -10,8 +10,14 @@ from havasu_vc.history import across
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.testing.changes import changes_between, described
-from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, SECOND, compare
+from havasu_vc.testing.dataset_contract import (
+    FIRST,
+    SCHEMA,
+    SECOND,
+    changes_between,
+    compare,
+    described,
+)
 from havasu_vc.testing.memory import KartDatasets, MemoryDatasets
 from havasu_vc.testing.tables import canonical_row
 

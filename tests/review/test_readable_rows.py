@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.review.readable_rows import readable_rows
+from havasu_vc.review.geometry_tally import readable_rows
 
 
 @given(st.lists(st.integers(0, 9), max_size=70))

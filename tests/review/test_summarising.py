@@ -18,7 +18,7 @@ from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.review.json import format_json
 from havasu_vc.review.report import DatasetFacts, DatasetReview, FlagKind, Review
 from havasu_vc.review.summarising import Means, Seen, summarise
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.tables import evolved, rows_of, schemas
 from tests.support.examples import examples
 from tests.writers.cases import batch, diff_of, header

@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.session import setting
 from havasu_vc.spark import deleted
 from havasu_vc.spark.reading import read_view
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, run_all
 from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds

@@ -25,8 +25,7 @@ from havasu_vc.model.task import task_of
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.spark.changing import difference
 from havasu_vc.testing import kernels
-from havasu_vc.testing.changes import changes_between, described
-from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, SECOND
+from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, SECOND, changes_between, described
 from havasu_vc.testing.memory import KartDatasets, MemoryDatasets
 from havasu_vc.testing.tables import canonical_row
 from tests.datasets.thresholds import tiny_thresholds

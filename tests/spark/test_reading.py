@@ -25,7 +25,7 @@ from havasu_vc.spark import deleted
 from havasu_vc.spark.changing import difference
 from havasu_vc.spark.reading import read_view
 from havasu_vc.spark.rows import shown_rows, shown_schema
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, run_all
 from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds

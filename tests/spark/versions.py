@@ -8,7 +8,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.evolution import with_stored_names
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, evolved, key_of, rows_of, schemas
 

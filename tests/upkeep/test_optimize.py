@@ -18,7 +18,7 @@ from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row, canonical_row, key_of, rows_of, schemas
 from havasu_vc.upkeep.maintenance import optimize_dataset

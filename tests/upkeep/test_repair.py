@@ -13,7 +13,7 @@ from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row
 from havasu_vc.upkeep.sums_anew import repair_dataset

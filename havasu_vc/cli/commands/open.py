@@ -31,7 +31,7 @@ def command(invocation: Invocation, port: int, no_browser: bool) -> None:
     """
     repo = invocation.open_repo()
     try:
-        from havasu_vc.face.opening import open_face
+        from havasu_vc.face.application import open_face
     except ImportError as error:
         raise MissingProgramError(
             "the page needs Starlette and uvicorn, which are not installed",

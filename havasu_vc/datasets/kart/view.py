@@ -51,6 +51,7 @@ from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
     Legend,
+    as_declared,
     columns_of_schema,
     format_columns,
     format_wkt,
@@ -61,7 +62,6 @@ from havasu_vc.formats.kart.columns import (
     parse_schema,
     schema_of_columns,
 )
-from havasu_vc.formats.kart.declared import as_declared
 from havasu_vc.formats.kart.features import values_of
 from havasu_vc.formats.kart.paths import PathStructure, parse_keys, parse_path_structure
 from havasu_vc.geo.crs import parse_crs

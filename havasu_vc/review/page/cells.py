@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
+from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
-from havasu_vc.review.page.points import OnMap
+from havasu_vc.review.page.points import OnMap, Told
 from havasu_vc.review.page.texts import pack_texts
-from havasu_vc.review.page.told import Told
-from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, spelled
 

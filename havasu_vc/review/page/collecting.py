@@ -24,8 +24,8 @@ from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.neighbours import Neighbours
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
 from havasu_vc.review.page.places import BOTH, NEW, OLD, Laid, RowShapes
+from havasu_vc.review.page.points import Told
 from havasu_vc.review.page.texts import pack_texts
-from havasu_vc.review.page.told import Told
 from havasu_vc.review.report import DatasetReview, FlagKind
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import type_words

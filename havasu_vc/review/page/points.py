@@ -18,10 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.records import dataclass
-from havasu_vc.review.page.packing import Ints, Packer
-from havasu_vc.review.page.told import MOST, USUAL, Told, bits, filled, followed, others
+from havasu_vc.review.page.packing import Ints, Packer, text_parts
 
-__all__ = ["OnMap", "pack_points"]
+__all__ = [
+    "MOST",
+    "USUAL",
+    "OnMap",
+    "Told",
+    "bits",
+    "earlier",
+    "filled",
+    "followed",
+    "others",
+    "pack_points",
+]
 
 _NUMBER = r"0|-?[1-9]\d*|-?(?:0|[1-9]\d*)\.\d*[1-9]"
 _POINT = rf"^POINT \((?P<x>{_NUMBER}) (?P<y>{_NUMBER})\)$"
@@ -118,3 +128,59 @@ def _counted(values: _Floats, digits: int | None) -> npt.NDArray[np.int64]:
     if digits is None:
         return np.ascontiguousarray(values).view(np.int64)
     return np.floor(values * 10.0**digits + 0.5).astype(np.int64)
+
+
+# Texts of a column by rows, and what numbers that tell them have in common.
+
+
+MOST = 2.0**49
+"""Counts beyond are no whole numbers of a float."""
+USUAL = 0.98
+"""So many of all points are told by numbers; the others may stay texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The texts of one side of a column."""
+
+    rows: Ints
+    """The row of each text, growing."""
+    texts: pa.Array
+    """The texts, none of them null."""
+
+
+def filled(sides: Sequence[Told]) -> int:
+    """Return how many texts there are that are not empty, as those of null are."""
+    return sum(int(np.count_nonzero(pc.binary_length(side.texts))) for side in sides)
+
+
+def followed(sides: Sequence[Told], counts: Sequence[Ints]) -> Ints:
+    """Return what is new as its difference from what was old in the same row."""
+    found = counts[1].copy()
+    at, same = earlier(sides)
+    found[same] -= counts[0][at]
+    return found
+
+
+def earlier(sides: Sequence[Told]) -> tuple[Ints, Ints]:
+    """Return the old texts and the new texts of the rows that have both."""
+    _, old, new = np.intersect1d(
+        sides[0].rows, sides[1].rows, assume_unique=True, return_indices=True
+    )
+    return old, new
+
+
+def bits(counts: Sequence[Ints]) -> float:
+    """Return about how many bits there are in numbers."""
+    return sum(float(np.log2(np.abs(each.astype(np.float64)) + 1).sum()) for each in counts)
+
+
+def others(packer: Packer, texts: pa.Array, there: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Lay out the texts that are not told by numbers, and say where they are."""
+    rows = np.flatnonzero(there)
+    content, lengths = text_parts(texts.take(pa.array(rows)))
+    return {
+        "at": packer.differences(rows),
+        "lengths": packer.numbers(lengths),
+        "text": packer.text([content]),
+    }

@@ -15,8 +15,18 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import ranges
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
-from havasu_vc.review.page.points import OnMap, pack_points
-from havasu_vc.review.page.told import MOST, USUAL, Told, bits, earlier, filled, followed, others
+from havasu_vc.review.page.points import (
+    MOST,
+    USUAL,
+    OnMap,
+    Told,
+    bits,
+    earlier,
+    filled,
+    followed,
+    others,
+    pack_points,
+)
 
 __all__ = ["pack_texts"]
 

@@ -24,7 +24,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.findings import Finding
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
 from tests.datasets.thresholds import tiny_thresholds

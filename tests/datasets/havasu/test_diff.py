@@ -12,7 +12,12 @@ from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
-from havasu_vc.testing.changes import changes_between, described, expected_changes, stream_of
+from havasu_vc.testing.dataset_contract import (
+    changes_between,
+    described,
+    expected_changes,
+    stream_of,
+)
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
 from tests.datasets.thresholds import tiny_thresholds

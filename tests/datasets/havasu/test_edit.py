@@ -17,7 +17,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Primitive
-from havasu_vc.testing.changes import Change, changes_between, described, stream_of
+from havasu_vc.testing.dataset_contract import Change, changes_between, described, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, rows_in, run_all
 from havasu_vc.testing.tables import Row, canonical_row
 from tests.datasets.thresholds import tiny_thresholds

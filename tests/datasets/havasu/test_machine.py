@@ -19,7 +19,7 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
-from havasu_vc.testing.changes import (
+from havasu_vc.testing.dataset_contract import (
     Change,
     changes_between,
     described,

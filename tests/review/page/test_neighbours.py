@@ -19,7 +19,7 @@ from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema
 from havasu_vc.review import Page, write_page
 from havasu_vc.review.page import neighbours
-from havasu_vc.review.page.tiles import Tiles, parse_tiles
+from havasu_vc.review.page.document import Tiles, parse_tiles
 from tests.cli.conftest import invoke, succeed
 from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import ReadPage, written
