@@ -43,6 +43,7 @@ from havasu_vc.checkouts.living_edits import (
     read_layer,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
+from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, StateError
@@ -347,12 +348,24 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
         as_is = path in held.committed and held.as_is
         stays = as_is or (new is not None and can_stay(held.file, edits, old, new))
         return _Plan(path, old, new, edits, kept=not stays)
-    if goes or edits.is_empty:
+    if goes or edits.is_empty or _is_committed(edits, new):
         return _Plan(path, old, new, edits)
     merging = held.file.of_merge or repo.git.kart_merge is not None
     if merging and new is not None and can_stay(held.file, edits, old, new):
         return _Plan(path, old, new, edits.all_left())
     return _Plan(path, old, new, edits, kept=True)
+
+
+def _is_committed(edits: LayerEdits, new: Dataset | None) -> bool:
+    """Whether a version has the edited rows as they stand, as where a commit was cut off."""
+    if new is None or edits.is_dropped or not new.key or edits.schema != new.schema:
+        return False
+    keys = edits.row_keys
+    there = new.rows_with_keys(keys)
+    there = pc.filter(there, pc.is_valid(partners(there.select(list(new.key.names)), keys)))
+    mine = _new_rows(edits)
+    mine = there.slice(0, 0) if mine is None else mine
+    return not any(map(len, pair_rows(there, mine, new.schema, edits.schema)))
 
 
 def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:

@@ -3,13 +3,18 @@
 Random statements of SQL stand for an editor: rows that move in and out of the area, new rows
 under keys that are free, and under keys of rows that the filter hides. Between them come
 commands, other filters among them. Whatever happens, the file has the model's rows, `status`
-counts what the model says, and no commit touches a row that nobody saw.
+counts what the model says, and no commit touches a row that nobody saw. A command that is killed at
+any statement leaves file and HEAD agreeing after the next one.
 """
 
 import json
 import random
+import shutil
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +24,7 @@ import pytest
 from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import invoke, succeed
 from tests.support.examples import some
+from tests.support.templates import copy_tree
 
 Row = tuple[int, str, str, tuple[float, float] | None]
 Rows = dict[object, Row]
@@ -263,3 +269,93 @@ def test_the_file_is_what_the_model_says(way: tuple[str, str, int], tmp_path: Pa
         machine.random.choice(steps)()
         machine.check()
     machine.check_commits()
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+left, connect = [int(sys.argv[1])], sqlite3.connect
+
+def count(statement):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def watched(*arguments, **options):
+    database = connect(*arguments, **options)
+    database.set_trace_callback(count)
+    return database
+
+sqlite3.connect = watched
+from havasu_vc.cli.main import main
+sys.argv = ["havasu-vc", *sys.argv[2:]]
+main()
+"""
+COMMANDS = {
+    "switch": ["switch", "side"],
+    "commit": ["commit", "-m", "Moved"],
+    "filter": ["checkout", "--spatial-filter", "EPSG:4326;2,0,6,3"],
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["havasu", "kart"])
+@pytest.mark.parametrize("command", some(COMMANDS, "switch"))
+def test_a_command_that_is_killed(kind: str, command: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, kind, "integer", 0)
+    machine.run("switch", "-c", "side")
+    statement = "UPDATE things SET geom = :at WHERE id IN (1, 2)"
+    with editor(machine.file) as database:
+        database.execute(statement, {"at": shape((5.5, 0.5))})
+        database.execute("INSERT INTO things VALUES (77, 'c77', 'new', ?)", (shape((1.5, 1.5)),))
+    machine.run("commit", "-m", "Side")
+    machine.branch = "side"
+    machine.commits["side"] = {
+        **machine.commits["main"],
+        1: (1, "c1", "n1", (5.5, 0.5)),
+        2: (2, "c2", "n2", (5.5, 0.5)),
+        77: (77, "c77", "new", (1.5, 1.5)),
+    }
+    machine.now = machine.shown()
+    machine.check()
+    machine.run("switch", "main")
+    if command == "commit":
+        with editor(machine.file) as database:
+            database.execute(statement, {"at": shape((5.5, 0.5))})
+    at, seen, ends = 0, 0, set()
+    whole, machine.branch = machine.repo, "main"
+    edited = machine.read()
+    while True:
+        at += 2 + at // 3  # most statements only look, and so the steps grow
+        machine.repo = copy_tree(whole, tmp_path / "copies" / f"at{at}" / "repo")
+        machine.file = machine.repo / "repo.gpkg"
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(at), "-C", machine.repo, *COMMANDS[command]],
+            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        said = json.loads(invoke(["-C", machine.repo, "status", "-o", "json"]).stdout)
+        said = said["kart.status/v2"]
+        assert "Problems" not in machine.run("status")
+        there, changes = machine.read(), said["workingCopy"]["changes"]
+        main = machine.commits["main"]
+        if command == "switch":
+            assert there == machine.shown(machine.commits[said["branch"]])
+        elif command == "commit":
+            gone = {key: row for key, row in edited.items() if key not in (1, 2)}
+            assert there == (edited if changes else gone)
+        else:
+            old, machine.box = machine.box, (2, 0, 6, 3)
+            new = machine.shown(main)
+            machine.box = old
+            assert there in (machine.shown(main), new)
+            if done.returncode == 0:
+                assert there == new
+            machine.run(*COMMANDS[command])
+            assert machine.read() == new
+        assert not changes or command == "commit"
+        ends.add((len(there), bool(changes)))
+        seen += 1
+        shutil.rmtree(machine.repo)
+        if done.returncode == 0:
+            break
+    assert seen > 3 and len(ends) == 2

@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import shapely
 
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.examples import some
@@ -341,3 +344,57 @@ def test_a_server_that_is_away_is_told(repo: Path, server: PostgresServer, run: 
     assert "internal error" not in refused.output
     assert "hush" not in refused.output
     assert succeed(run("log", "--oneline")).stdout
+
+
+def test_it_has_the_rows_of_a_spatial_filter(
+    run: Run, edit: Callable[..., None], rows: Rows
+) -> None:
+    succeed(run("checkout", "--spatial-filter", "EPSG:4326;174.4,-41.15,174.65,-40.9"))
+    assert rows() == [(1, "one"), (2, "TWO")]
+    clean(run)
+    edit(
+        "UPDATE wc.points SET name = 'uno' WHERE id = 1",
+        "UPDATE wc.points SET geom = 'SRID=4326;POINT(0 0)' WHERE id = 2",
+        "INSERT INTO wc.points (name) VALUES ('five')",
+        "INSERT INTO wc.points (id, name) VALUES (4, 'hidden')",
+    )
+    assert [row[0] for row in rows()] == [1, 2, 4, 5]  # 4 is a key that the database passed over
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["changes"] == {
+        "points": {"feature": {"inserts": 1, "updates": 2, "spatialFilterConflicts": 1}}
+    }
+    assert run("checkout", "--spatial-filter", "none").exit_code == 29
+    refused = run("commit", "-m", "All")
+    assert refused.exit_code == 27
+    assert "In dataset points the conflicting primary key values are: 4" in refused.stderr
+    edit("DELETE FROM wc.points WHERE id = 4")
+    succeed(run("commit", "-m", "Without it"))
+
+    assert rows() == [(1, "uno"), (5, "five")]
+    clean(run)
+    succeed(run("checkout", "--spatial-filter", "none"))
+    assert rows() == [(1, "uno"), (2, "TWO"), (4, "four"), (5, "five")]
+    clean(run)
+
+
+def test_rows_with_an_srid_of_their_own_are_not_edited(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    repo, source = tmp_path / "repo", tmp_path / "marks.parquet"
+    shapes = [shapely.set_srid(shapely.Point(1, 2), 2193), shapely.Point(3, 4), None]
+    ewkb = [None if each is None else shapely.to_wkb(each, include_srid=True) for each in shapes]
+    pq.write_table(pa.table({"id": [1, 2, 3], "geom": pa.array(ewkb, pa.binary())}), source)
+    succeed(invoke(["init", repo]))
+    server.run("DROP SCHEMA IF EXISTS own CASCADE")
+    succeed(invoke(["-C", repo, "import", source, "--primary-key", "id"]))
+    convert = ["convert", "marks", "--geometry", "geom=ewkb", "-m", "Shapes"]
+    succeed(invoke(["-C", repo, *convert]))
+    succeed(invoke(["-C", repo, "create-workingcopy", server.address("own")]))
+    assert server.rows("SELECT st_srid(geom) FROM own.marks ORDER BY id") == [
+        (2193,),
+        (0,),
+        (None,),
+    ]
+    server.run("UPDATE own.marks SET geom = geom")
+
+    assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
