@@ -51,6 +51,7 @@ from havasu_vc.checkouts.living_following import (
     Held,
     can_stay,
     changed_among,
+    date_table,
     make_table,
     write_as_edits,
 )
@@ -118,6 +119,7 @@ class LivingCopy:
             for view in views:
                 view.check_guard()
                 rows += make_table(repo, store, layer_of(store, view), view)
+                date_table(repo, store, view, head)
             store.set_tree(head.tree)
         self._configure()
         return ExportResult(self._home.name, rows)

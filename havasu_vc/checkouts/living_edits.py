@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from random import Random
 
 import pyarrow as pa
 
@@ -350,7 +351,10 @@ def _schema_now(file: LivingStore, base: Dataset, seen: Seen) -> Schema:
             f"{base.path}",
             hints=(f"`havasu-vc restore {base.path}` makes the table anew",),
         )
-    schema = with_stored_names(seen.schema(field_ids(base.last_column_id)))
+    # Drawn alike whenever the edit is looked at, so that a diff names the ids that a commit keeps.
+    added = [(field.name, str(field.type)) for field in seen.added]
+    source = Random(repr((file.tree, base.path, added)))
+    schema = with_stored_names(seen.schema(field_ids(base.last_column_id, source=source)))
     schema = base.fitted(schema, seen.declared)
     check_evolution(base.schema, schema)
     return schema

@@ -58,6 +58,8 @@ from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import rows_inside
 from havasu_vc.repo.waiting import MERGED_REF, merged_tree
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "bring_along",
     "can_stay",
     "changed_among",
+    "date_table",
     "finish",
     "holding",
     "make_table",
@@ -182,6 +185,9 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
         plans.append(plan)
     for plan in plans:
         plan.carry_out(repo, held)
+        was = None if plan.old is None else _tree(plan.old)
+        if plan.new is not None and was != _tree(plan.new):
+            date_table(repo, file, plan.new, goal)
     was_of_merge = file.of_merge
     # Kart's says nothing of a merge: the files of the merge do.
     of_merge = not repo.git.is_kart and goal.tree == merged_tree(repo.git)
@@ -331,6 +337,13 @@ def _drop_outside(
         with file.suspended(layer, seen):
             file.remove(seen, layer, gone.select(list(view.key.names)))
     return int(gone.num_rows)
+
+
+def date_table(repo: OpenRepo, file: LivingStore, view: Dataset, head: Revision) -> None:
+    """Say in a working copy that a table is of the time of a commit, as Kart does."""
+    if head.commit is not None:
+        when = read_commit(repo.git.objects, head.commit).committer.time
+        file.date(layer_of(file, view).table, when)
 
 
 def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None) -> _Plan:

@@ -44,7 +44,16 @@ def create_living(
         require_no_secret(place)
     if not anew and place.exists:
         raise InvalidArgumentError(f"{place.where} is there already")
-    return LivingCopy(repo, place).create(discard=discard)
+    before = living_place(repo)
+    moved = git.is_kart and before is not None and before.exists and before.path != place.path
+    if not moved or before is None or before.path is None:
+        return LivingCopy(repo, place).create(discard=discard)
+    # As in Kart there is one, so the one that was elsewhere goes.
+    if not discard:
+        LivingCopy(repo, before).require_clean()
+    made = LivingCopy(repo, place).create(discard=discard)
+    before.path.unlink(missing_ok=True)
+    return made
 
 
 def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = False) -> None:

@@ -114,7 +114,6 @@ NEEDLESS: Mapping[str, str] = MappingProxyType(
     {
         "build-annotations": "numbers of changed rows are counted when they are asked for",
         "helper": "commands start quickly without a process in the background",
-        "install": "`havasu-vc completion SHELL` prints what a shell needs to complete commands",
     }
 )
 """Commands that Kart has besides, and why there is nothing to do."""
@@ -160,6 +159,10 @@ class CommandTable(click.Group):
             from havasu_vc.cli.needless import needless_command
 
             return needless_command(cmd_name, NEEDLESS[cmd_name])
+        if cmd_name == "install":
+            from havasu_vc.cli.commands.completion import install
+
+            return install
         if cmd_name not in COMMANDS:
             return None
         # numpy's linear algebra starts a thread for each core when it is loaded, and

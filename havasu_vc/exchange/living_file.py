@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,14 @@ class LivingFile:
         elif self.state(table, key) is not None:
             take = f"DELETE FROM {self.names.state} WHERE table_name = ? AND key = ?"
             self._database.execute(take, (table, key))
+
+    def date(self, table: str, when: int) -> None:
+        """Say in the list of layers when a table was as it is now."""
+        moment = datetime.fromtimestamp(when, UTC)
+        self._database.execute(
+            "UPDATE gpkg_contents SET last_change = ? WHERE table_name = ?",
+            (f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", table),
+        )
 
     def tables(self) -> dict[str, str]:
         """Return the tables that the file says it has, by dataset; Kart's says of none."""

@@ -83,6 +83,9 @@ class LivingStore(Protocol):
     def set_state(self, table: str, key: str, value: str | None) -> None:
         """Have it say something of itself, with `*`, or of a table; None takes it back."""
 
+    def date(self, table: str, when: int) -> None:
+        """Say when a table was made as it is, in seconds since 1970, where that is kept."""
+
     def table_of(self, path: str) -> str:
         """Return the table that a dataset has or would have: its path, `__` between its parts."""
 

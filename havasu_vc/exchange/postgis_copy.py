@@ -79,6 +79,9 @@ class PostgisCopy:
         self.set_state("*", "tree", tree)
         self.set_state("*", "merging", "true" if of_merge else None)
 
+    def date(self, table: str, when: int) -> None:
+        """Do nothing: a table does not say when it was made."""
+
     def state(self, table: str, key: str) -> str | None:
         """Return what it says of itself, with `*`, or of a table; None where it says nothing."""
         query = f"SELECT value FROM {self._state} WHERE table_name = %s AND key = %s"

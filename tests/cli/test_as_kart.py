@@ -4,6 +4,7 @@ import json
 import sqlite3
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -377,3 +378,111 @@ def test_called_kart_what_is_there_already_ends_as_in_kart(
     for arguments, code, told in cases:
         result = invoke(["-C", repo, *arguments])
         assert (result.exit_code, result.stderr) == (code, f"Error: {told}\n"), arguments
+
+
+def test_called_kart_what_is_not_there_ends_as_in_kart(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", repo]))
+    refused = invoke(["-C", repo, "commit", "-m", "Nothing"])
+    assert refused.exit_code == 42 and "Empty repository." in refused.stderr
+    succeed(invoke(["-C", repo, "import", csv_file, *OPTIONS]))
+    refused = invoke(["-C", repo, "meta", "get", "other"])
+    assert refused.exit_code == 2 and "No such dataset: other" in refused.stderr
+    refused = invoke(["-C", repo, "meta", "get", "table", "colour"])
+    assert refused.exit_code == 2 and "Couldn't find items: colour" in refused.stderr
+    (tmp_path / "new").mkdir()
+    for source in ("other:thing", "nothing.gpkg"):
+        assert invoke(["init", "--import", source, tmp_path / "new"]).exit_code == 48
+        assert not list((tmp_path / "new").iterdir())
+
+
+def test_called_kart_restore_writes_over_edits_and_passes_over_what_is_not_there(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    with plainly(repo / "repo.gpkg") as database:
+        database.execute('DELETE FROM "table" WHERE id = 1')
+    succeed(invoke(["-C", repo, "commit", "-m", "One less"]))
+    with plainly(repo / "repo.gpkg") as database:
+        database.execute('DELETE FROM "table" WHERE id = 2')
+    succeed(invoke(["-C", repo, "restore", "other"]))
+    succeed(invoke(["-C", repo, "restore", "-s", "HEAD^", "other"]))
+    assert ids(repo) == [3]
+    succeed(invoke(["-C", repo, "restore", "-s", "HEAD^"]))
+    assert ids(repo) == [1, 2, 3]
+    assert "1 inserts" in succeed(invoke(["-C", repo, "status"])).stdout
+
+
+def plainly(file: Path) -> closing[sqlite3.Connection]:
+    """Open a working copy without the functions that its index of boxes asks for."""
+    database = sqlite3.connect(file, isolation_level=None)
+    database.execute("DELETE FROM gpkg_extensions WHERE extension_name LIKE '%rtree%'")
+    found = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'rtree%'"
+    for (name,) in database.execute(found).fetchall():
+        database.execute(f'DROP TRIGGER "{name}"')
+    return closing(database)
+
+
+def ids(repo: Path) -> list[int]:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        return [row[0] for row in database.execute('SELECT id FROM "table" ORDER BY id')]
+
+
+def test_the_working_copy_has_the_date_of_its_commit_and_is_the_only_one(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    stamp = int(run_git("log", "-1", "--format=%ct", cwd=repo))
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        (told,) = database.execute("SELECT last_change FROM gpkg_contents").fetchone()
+    assert told == f"{datetime.fromtimestamp(stamp, UTC):%Y-%m-%dT%H:%M:%S}.000000Z"
+    with plainly(repo / "repo.gpkg") as database:
+        database.execute('DELETE FROM "table" WHERE id = 1')
+    assert invoke(["-C", repo, "create-workingcopy", "other.gpkg"]).exit_code == 29
+    assert (repo / "repo.gpkg").exists() and not (repo / "other.gpkg").exists()
+    succeed(invoke(["-C", repo, "create-workingcopy", "other.gpkg", "--discard-changes"]))
+    assert (repo / "other.gpkg").exists() and not (repo / "repo.gpkg").exists()
+
+
+def test_an_added_column_has_the_id_that_a_commit_keeps(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    succeed(invoke(["-C", repo, "checkout"]))
+    with plainly(repo / "repo.gpkg") as database:
+        database.execute('ALTER TABLE "table" ADD COLUMN colour TEXT')
+    edited = succeed(invoke(["-C", repo, "diff", "-o", "json"])).stdout
+    succeed(invoke(["-C", repo, "commit", "-m", "Colour"]))
+    assert succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "json"])).stdout == edited
+
+
+@pytest.mark.parametrize(
+    ("shell", "script", "start", "words"),
+    [
+        ("bash", ".bash_completions/kart.sh", ".bashrc", "_kart_completion kart"),
+        ("zsh", ".zfunc/_kart", ".zshrc", "compdef _kart_completion kart"),
+        ("fish", ".config/fish/completions/kart.fish", None, "--command kart"),
+    ],
+)
+def test_completion_is_put_in_place(
+    tmp_path: Path,
+    called_kart: None,
+    monkeypatch: pytest.MonkeyPatch,
+    shell: str,
+    script: str,
+    start: str | None,
+    words: str,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if start is not None:
+        (tmp_path / start).write_text("alias ll='ls -l'")
+    for _ in range(2):
+        done = succeed(invoke(["install", "tab-completion", "--shell", shell]))
+        assert f"{shell} completion installed in {tmp_path / script}" in done.stdout
+    assert words in (tmp_path / script).read_text()
+    if start is not None:
+        lines = (tmp_path / start).read_text().splitlines()
+        assert lines[0] == "alias ll='ls -l'" and len(lines) == 2

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
@@ -132,6 +133,8 @@ def command(
     if not no_verify:
         repo.keep_policy()
     if file is None and not repo.workspace.exists and not amend:
+        if is_called_kart() and repo.head().commit is None:
+            raise _EmptyRepositoryError()
         repo.workspace.require_found()
         raise _no_working_copy() if repo.git.is_kart else _no_workspace()
 
@@ -202,6 +205,15 @@ def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tu
 
 def _is_table(place: Path) -> bool:
     return (place / "metadata").is_dir()
+
+
+class _EmptyRepositoryError(click.ClickException):
+    """Tells in Kart's words that there is no commit, with Kart's code of no data."""
+
+    exit_code = 42
+
+    def __init__(self) -> None:
+        super().__init__('Empty repository.\n  (use "kart import" to add some data)')
 
 
 def _no_working_copy() -> NoWorkingCopyError:

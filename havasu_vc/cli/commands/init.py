@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
-from havasu_vc.errors import StateError, StorageError
+from havasu_vc.errors import SourceNotFoundError, StateError, StorageError
 from havasu_vc.library import Repo
 
 if TYPE_CHECKING:
@@ -96,7 +97,12 @@ def command(
     imported: Imported | None = None
     if source is not None:
         source = parse_source(source)
-        result = repo.import_(source, all_layers=True, message=message)
+        try:
+            result = repo.import_(source, all_layers=True, message=message)
+        except SourceNotFoundError:
+            if is_called_kart():
+                _take_back(repo, place)
+            raise
         imported = import_object(result)
         tell_import(invocation, repo, result)
         if not no_checkout:
@@ -108,3 +114,10 @@ def command(
         "imported": imported,
     }
     invocation.result("havasu.init/v1", value)
+
+
+def _take_back(repo: Repo, place: Path) -> None:
+    """Leave a folder as empty as it was before a repository was made in it."""
+    shutil.rmtree(repo.git.git_directory)
+    for name in (".git", "KART_README.txt"):
+        (place / name).unlink(missing_ok=True)

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_names
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, message_options, style_option
 from havasu_vc.cli.results import tell_commit
-from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    NotFoundError,
+    StorageError,
+)
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -66,7 +72,14 @@ def get(
     """
     repo = invocation.open_repo()
     paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
-    found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
+    try:
+        found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
+    except NotFoundError as error:
+        if not is_called_kart():
+            raise
+        if isinstance(error, DatasetNotFoundError):
+            raise click.UsageError(f"No such dataset: {dataset}") from error
+        raise click.UsageError(f"Couldn't find items: {', '.join(names)}") from error
     if types:
         kinds = {info.path: kind_of_dataset(info) for info in repo.list_datasets(ref)}
         for path, items in found.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
@@ -61,6 +62,17 @@ def command(
     this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
+    if is_called_kart() and message is None:
+        known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
+        there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
+        if filters and not there:
+            return  # Kart looks for nothing else
+        filters = there
+        if source is not None and repo.workspace.exists:
+            wanted = [each.strip("/") for each in filters if ":" not in each]
+            names = sorted(set(wanted if filters else repo.datasets()) & set(repo.datasets()))
+            if names:
+                repo.workspace.discard(names)
     if source is None:
         if message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")
