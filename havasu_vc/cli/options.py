@@ -337,7 +337,7 @@ def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | No
     """Return the message that `-m` and `-F` give; None when neither is there."""
     if paragraphs and text is not None:
         raise InvalidArgumentError("-m and -F cannot be given together")
-    message = "\n\n".join(map(_said, paragraphs)) if paragraphs else text
+    message = "\n\n".join(_said(each).strip("\n") for each in paragraphs) if paragraphs else text
     if message is None:
         return None
     message = message.replace("\r\n", "\n").strip()
