@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import engine_option, json_option, message_options
+from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import changes_object
+from havasu_vc.merging import PickRequest
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
@@ -22,118 +23,92 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 
-__all__ = ["PickOptions", "go_on", "pick", "pick_options", "tell_sequence"]
+__all__ = ["GoingOn", "go_on", "pick", "pick_options", "tell_sequence"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def pick_options(function: _F) -> _F:
-    """Add the options of both commands."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def pick_options(*without: str) -> Callable[[_F], _F]:
+    """Add the options of both commands, but for fields of the request that one has not."""
+    options: tuple[Callable[[Any], Any], ...] = (
+        takes(
+            PickRequest,
+            mainline=Spelt(metavar="N", type=click.IntRange(1)),
+            record=Spelt("-x"),
+            dry_run=DRY_RUN,
+            policy=POLICY,
+            without=("revision", "message", *without),
+        ),
+        message_options,
+        click.option("--continue", "go_on", is_flag=True, help="Conclude what waits, and go on."),
+        click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on."),
+        click.option("--abort", is_flag=True, help="Drop what waits; the branch is where it was."),
+        engine_option,
+        json_option,
+    )
 
+    def add(function: _F) -> _F:
+        for option in reversed(options):
+            function = option(function)
+        return function
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option(
-        "--mainline",
-        metavar="N",
-        type=click.IntRange(1),
-        help="Of a merge, what it changed of its parent N; 1 is the branch merged into.",
-    ),
-    message_options,
-    click.option("-n", "--dry-run", is_flag=True, help="Tell what would happen, and stop."),
-    click.option(
-        "-X",
-        "policies",
-        metavar="POLICY",
-        multiple=True,
-        help="Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls.",
-    ),
-    click.option("--continue", "go_on", is_flag=True, help="Conclude what waits, and go on."),
-    click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on."),
-    click.option("--abort", is_flag=True, help="Drop what waits; the branch is where it was."),
-    engine_option,
-    json_option,
-)
+    return add
 
 
 @dataclass(frozen=True, slots=True)
-class PickOptions:
-    """The options of both commands."""
+class GoingOn:
+    """The options that say what becomes of what waits since an earlier call."""
 
-    mainline: int | None
-    """The parent that a merge is compared with."""
-    message: str | None
-    """The message of the commit."""
-    dry_run: bool
-    """Whether to only tell what would happen."""
-    policies: tuple[str, ...]
-    """Policies that decide conflicts."""
     go_on: bool
-    """Whether to conclude what waits."""
+    """Whether to conclude it."""
     skip: bool
-    """Whether to leave out what waits."""
+    """Whether to leave it out."""
     abort: bool
-    """Whether to drop what waits."""
+    """Whether to drop it."""
 
 
 def pick(
     invocation: Invocation,
     what: str,
     revisions: Sequence[str],
-    options: PickOptions,
-    *,
-    record: bool = False,
+    request: PickRequest,
+    options: GoingOn,
 ) -> None:
     """Revert or cherry-pick commits, or conclude, skip or drop what waits."""
     if sum((bool(revisions), options.go_on, options.skip, options.abort)) != 1:
         raise click.UsageError("give a commit, --continue, --skip or --abort")
-    options = _with_mainline(options)
-    message = options.message
+    request = _with_mainline(request)
     repo = invocation.open_repo()
     if not revisions:
-        go_on(invocation, repo, what, options, message=message)
+        go_on(invocation, repo, what, options, message=request.message)
         return
-    policy = parse_policy(options.policies)
-    mainline = options.mainline
     if len(revisions) > 1 or _is_range(revisions[0]):
-        if message is not None or options.dry_run:
+        if request.message is not None or request.dry_run:
             raise click.UsageError("-m and --dry-run are for one commit, not for several")
         before = repo.head().commit
-        result = repo.pick_several(what, revisions, mainline=mainline, record=record, policy=policy)
+        result = repo.pick_several(
+            what,
+            revisions,
+            mainline=request.mainline,
+            record=request.record,
+            policy=request.policy,
+        )
         tell_sequence(invocation, repo, what, result, before)
         return
-    (revision,) = revisions
-    if what == "revert":
-        result = repo.revert(
-            revision,
-            mainline=mainline,
-            message=message,
-            commit=not options.dry_run,
-            policy=policy,
-        )
-    else:
-        result = repo.cherry_pick(
-            revision,
-            mainline=mainline,
-            message=message,
-            record=record,
-            commit=not options.dry_run,
-            policy=policy,
-        )
+    request = replace(request, revision=revisions[0])
+    result = (repo.revert if what == "revert" else repo.cherry_pick).by(request)
     if invocation.json is not None:
-        invocation.result(f"havasu.{what}/v1", _pick_object(repo, result, dry_run=options.dry_run))
+        invocation.result(f"havasu.{what}/v1", _pick_object(repo, result, dry_run=request.dry_run))
     else:
-        _tell(invocation, repo, result, dry_run=options.dry_run, what=what)
+        _tell(invocation, repo, result, dry_run=request.dry_run, what=what)
 
 
-def _with_mainline(options: PickOptions) -> PickOptions:
+def _with_mainline(request: PickRequest) -> PickRequest:
     """Read `-m 1` as git does: nobody means a message by it."""
-    text = options.message
-    if text is not None and text.isascii() and text.isdigit() and options.mainline is None:
-        return replace(options, message=None, mainline=int(text))
-    return options
+    text = request.message
+    if text is not None and text.isascii() and text.isdigit() and request.mainline is None:
+        return replace(request, message=None, mainline=int(text))
+    return request
 
 
 def _is_range(text: str) -> bool:
@@ -144,7 +119,7 @@ def go_on(
     invocation: Invocation,
     repo: Repo,
     what: str,
-    options: PickOptions,
+    options: GoingOn,
     *,
     message: str | None = None,
 ) -> None:

@@ -105,12 +105,13 @@ class RequestOption(click.Option):
 
 
 def takes(
-    request: type, *, without: tuple[str, ...] = (), **spelt: Spelt
+    request: type, part: str | None = None, *, without: tuple[str, ...] = (), **spelt: Spelt
 ) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
     """Hand a command its `request`, with the fields that are options or arguments of it.
 
     What is not given keeps the default of the field; a field that has none and that the
-    command fills by itself is None until then.
+    command fills by itself is None until then. With `part` it is a value that stands in that
+    field of a request, and None where nothing of it is given.
     """
     members = {each.name: each for each in fields(request)}
     options = {
@@ -135,7 +136,8 @@ def takes(
                     said[name] = value
                 elif context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                     said[name] = value if option.parse is None else option.parse(value)
-            return function(*arguments, request=request(**said), **given)
+            made = request(**said) if said or part is None else None
+            return function(*arguments, **{part or "request": made}, **given)
 
         parameters = getattr(call, "__click_params__", [])
         parameters.extend(reversed(options.values()))

@@ -264,18 +264,19 @@ class GdalForm:
     """How GDAL is to write a layer, where that is said."""
 
     layer: str | None = None
-    """The name of the layer; None for that of the file."""
+    """The name of the layer, by default the file's."""
     layer_options: Mapping[str, str] = field(default_factory=dict)
-    """Layer creation options of the driver, as those of `ogr2ogr -lco`."""
+    """An option of GDAL's driver for the layer, as in ogr2ogr; may be repeated."""
     dataset_options: Mapping[str, str] = field(default_factory=dict)
-    """Dataset creation options of the driver, as those of `ogr2ogr -dsco`."""
+    """An option of GDAL's driver for the file, as in ogr2ogr; may be repeated."""
     geometry_type: str | None = None
-    """The type that the layer is declared with, as `MULTIPOLYGON Z`."""
+    """Declare the layer with this type, as 'MULTIPOLYGON Z'."""
     drop_null: bool = False
-    """Whether rows without geometry are left out."""
+    """No rows without geometry."""
     drop_empty: bool = False
-    """Whether rows with an empty geometry, or none, are left out."""
+    """No rows without geometry, and none whose geometry is empty."""
     key_as_fid: bool | None = None
-    """Whether the key is what GDAL tells rows apart by; None where it can be."""
+    """Whether a GeoPackage tells rows apart by the key, in its column `fid`; by default where
+    that can be."""
     key_as_field: bool | None = None
-    """Whether the key is a column as well; None where it would be lost otherwise."""
+    """Whether the key is a column as well; by default where it would be lost otherwise."""

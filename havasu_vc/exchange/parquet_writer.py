@@ -58,11 +58,12 @@ class ParquetForm:
     with_geo: bool = True
     """By the `geo` document of GeoParquet; else by Parquet's own types."""
     version: str = VERSIONS[-1]
-    """The version of GeoParquet."""
+    """The version of GeoParquet; by default the newest."""
     covering: bool | None = None
-    """Whether rows get boxes in a column of their own; None as the dataset came."""
+    """In GeoParquet write the box of each row to a column `bbox`, by which readers skip rows; by
+    default as the dataset came."""
     native: bool = True
-    """Whether columns that came in a native encoding of GeoArrow go out in it."""
+    """In GeoParquet, how geometries that came in a native encoding go out, by default in it."""
 
     def check(self) -> None:
         """Refuse what contradicts itself."""

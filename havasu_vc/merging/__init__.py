@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
     from havasu_vc.merging.merge_commits import require_calm as require_calm
+    from havasu_vc.merging.picking import PickRequest as PickRequest
     from havasu_vc.merging.picking import RebaseRequest as RebaseRequest
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
     from havasu_vc.merging.picking import pick_several as pick_several
@@ -53,6 +54,7 @@ __getattr__ = loads(
         "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "resetting": ["reset"],
         "picking": [
+            "PickRequest",
             "RebaseRequest",
             "cherry_pick",
             "pick_several",

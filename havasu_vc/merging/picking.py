@@ -49,58 +49,67 @@ from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.revisions import EMPTY, read_stopped
 
-__all__ = ["RebaseRequest", "cherry_pick", "pick_several", "rebase", "revert", "skip_commit"]
+__all__ = [
+    "PickRequest",
+    "RebaseRequest",
+    "cherry_pick",
+    "pick_several",
+    "rebase",
+    "revert",
+    "skip_commit",
+]
 
 
-def revert(
-    repo: OpenRepo,
-    revision: str,
-    *,
-    mainline: int | None = None,
-    message: str | None = None,
-    commit: bool = True,
-    policy: MergePolicy | None = None,
-) -> MergeResult:
-    """Commit the opposite of what a commit changed; without `commit`, only try it."""
-    ours, undone, parent = _commits(repo, revision, mainline)
+@dataclass(frozen=True, slots=True)
+class PickRequest:
+    """A cherry-pick, or a revert, that is asked for."""
+
+    revision: str
+    """The commit."""
+    mainline: int | None = None
+    """Of a merge, what it changed of its parent N; 1 is the branch merged into."""
+    message: str | None = None
+    """The message of the commit."""
+    record: bool = False
+    """Name REV in the message."""
+    dry_run: bool = False
+    """Tell what would happen, and stop."""
+    policy: MergePolicy | None = None
+    """Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls."""
+
+
+def revert(repo: OpenRepo, request: PickRequest) -> MergeResult:
+    """Commit the opposite of what a commit changed."""
+    ours, undone, parent = _commits(repo, request.revision, request.mainline)
     state = MergeState(
         ours,
         parent,
-        f"the parent of {revision}",
-        message or _message(undone, parent),
-        policy or MergePolicy(),
+        f"the parent of {request.revision}",
+        request.message or _message(undone, parent),
+        request.policy or MergePolicy(),
         kind="revert",
         base=undone.id,
     )
-    return _merged(repo, state, dry_run=not commit)
+    return _merged(repo, state, dry_run=request.dry_run)
 
 
-def cherry_pick(
-    repo: OpenRepo,
-    revision: str,
-    *,
-    mainline: int | None = None,
-    message: str | None = None,
-    record: bool = False,
-    commit: bool = True,
-    policy: MergePolicy | None = None,
-) -> MergeResult:
-    """Commit again on HEAD what a commit changed, as its author's; with `record`, say so."""
-    ours, picked, parent = _commits(repo, revision, mainline)
-    text = message or picked.message
-    if record:
+def cherry_pick(repo: OpenRepo, request: PickRequest) -> MergeResult:
+    """Commit again on HEAD what a commit changed, as its author's."""
+    ours, picked, parent = _commits(repo, request.revision, request.mainline)
+    text = request.message or picked.message
+    if request.record:
         text = f"{text.rstrip()}\n\n(cherry picked from commit {picked.id})\n"
     state = MergeState(
         ours,
         picked.id,
-        revision,
+        request.revision,
         text,
-        policy or MergePolicy(),
+        request.policy or MergePolicy(),
         kind="cherry-pick",
         base=parent,
         author=picked.author,
     )
-    return _merged(repo, state, dry_run=not commit)
+    return _merged(repo, state, dry_run=request.dry_run)
 
 
 def _merged(repo: OpenRepo, state: MergeState, *, dry_run: bool) -> MergeResult:

@@ -111,9 +111,9 @@ class PushRequest:
     options: Sequence[str] = ()
     """More options of `git push`, long ones."""
     dry_run: bool = False
-    """Whether to change nothing."""
+    """Send nothing."""
     allow_broken: bool = False
-    """Whether broken datasets go too."""
+    """Send broken datasets too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,13 +183,13 @@ class ConvertRequest:
     dataset: str
     """The dataset's path."""
     kind: str
-    """The kind that it gets, `havasu` or `kart`."""
+    """The kind of dataset that it is stored as."""
     message: str | None = None
     """The message of the commit."""
     history: bool = False
-    """Whether every commit that changed it comes again beside those that are there."""
+    """With --to, every commit that changed it as well."""
     refs: bool = False
-    """With `history`, whether all branches and tags do, which get namesakes `KIND/NAME`."""
+    """With --history, those of all branches and tags; each gets a namesake KIND/NAME."""
 
 
 def convert(repo: OpenRepo, request: ConvertRequest) -> CommitResult:

@@ -56,23 +56,23 @@ class ExportRequest:
     revision: str = "HEAD"
     """The revision whose rows are written."""
     format: str | None = None
-    """The name of the format; None for the one that the file's name ends in."""
+    """The format; by default what the file's name ends in."""
     overwrite: bool = False
-    """Whether a file that is there is replaced."""
-    crs: str | None = None
-    """The system to write geometries in; None for that of the dataset."""
-    columns: Sequence[str] | None = None
-    """The columns to write; None for all."""
+    """Replace the file if it is there."""
     plain: bool = False
-    """Whether a Delta table has geometries as binary columns."""
+    """In a Delta table write geometries as binary columns."""
+    crs: str | None = None
+    """Transform geometries to this CRS."""
+    columns: Sequence[str] | None = None
+    """Write only these columns."""
     parquet: ParquetForm | None = None
     """The form of GeoParquet."""
     gdal: GdalForm | None = None
     """The form that is asked of GDAL, where it writes the file."""
     drop_geometry: bool = False
-    """Whether geometries are left out."""
+    """Write no geometries."""
     part_bytes: int | None = None
-    """Bytes of the dataset that each file of a folder of Parquet files has; None for 128 MiB."""
+    """With --to parquet-dataset, about how much each file has, by default 128 MiB."""
 
 
 def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:

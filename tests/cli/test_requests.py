@@ -20,7 +20,16 @@ SHARED = {"--help", "--engine", "--master", "--output-format", "--message", "--m
 """Options of many commands, which `cli.options` has."""
 
 _GOES_ON = "git's word for what waits since an earlier call; it has a method of its own"
+_GITS_OWN = "goes to `git push` as it is, in the field `options`"
 BESIDE = {
+    "cherry-pick --abort": _GOES_ON,
+    "cherry-pick --continue": _GOES_ON,
+    "cherry-pick --skip": _GOES_ON,
+    "convert --geometry": "has a method of its own",
+    "export --ref": "without it the revision is that of DATASET@REV",
+    "export --changes": "has a method of its own",
+    "export --key": "of rasters, which have a method of their own",
+    "export --tiles-apart": "of rasters, which have a method of their own",
     "grep -F": "git's word for what holds without it",
     "grep --count": "a form of what is printed",
     "grep --name-only": "a form of what is printed",
@@ -29,21 +38,28 @@ BESIDE = {
     "merge --fail-on-conflict": "what the command does with a result",
     "merge --continue": _GOES_ON,
     "merge --abort": _GOES_ON,
+    "push --all": _GITS_OWN,
+    "push --delete": _GITS_OWN,
+    "push --force": _GITS_OWN,
+    "push --force-with-lease": _GITS_OWN,
+    "push --mirror": _GITS_OWN,
+    "push --set-upstream": _GITS_OWN,
+    "push --tags": _GITS_OWN,
     "rebase --root": "says which of the arguments is meant",
     "rebase --interactive": "is refused with a hint",
     "rebase --continue": _GOES_ON,
     "rebase --skip": _GOES_ON,
     "rebase --abort": _GOES_ON,
+    "revert --abort": _GOES_ON,
+    "revert --continue": _GOES_ON,
+    "revert --skip": _GOES_ON,
 }
 """Options of a command with a request that are no field of it, and why."""
 
 _NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
-    "ConvertRequest": _NOT_YET,
-    "ExportRequest": _NOT_YET,
     "ImportRequest": _NOT_YET,
     "LogRequest": _NOT_YET,
-    "PushRequest": _NOT_YET,
 }
 """Requests that no command has as options, and why."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from havasu_vc import Repo
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
 from havasu_vc.history.conflicts import MergePolicy, Side
-from havasu_vc.merging.picking import cherry_pick, revert
+from havasu_vc.merging.picking import PickRequest, cherry_pick, revert
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
 from tests.support.examples import examples
 from tests.support.git import run_git
@@ -35,9 +35,9 @@ def test_the_revert_of_a_revert_is_what_was_there(first: Rows, second: Rows) -> 
         write(repo, {**second, 0: ("nought", 0)})
         before, parent = read(repo), read(repo, "HEAD^")
 
-        undone = revert(repo.opened, "HEAD")
+        undone = revert(repo.opened, PickRequest("HEAD"))
         assert read(repo) == parent
-        redone = revert(repo.opened, "HEAD")
+        redone = revert(repo.opened, PickRequest("HEAD"))
 
         assert (undone.kind, redone.kind) == ("revert", "revert")
         assert read(repo) == before
@@ -59,14 +59,14 @@ def test_a_pick_and_its_revert_leave_head_alone(base: Rows, change: Rows, other:
         expected = read(repo)
         repo.switch("main")
 
-        result = cherry_pick(repo.opened, picked)
+        result = cherry_pick(repo.opened, PickRequest(picked))
         now = read(repo)
         assert result.kind == "cherry-pick"
         known = read(repo, f"{picked}^")
         for key in known.keys() | expected.keys():
             if known.get(key) != expected.get(key):
                 assert now.get(key) == expected.get(key)
-        revert(repo.opened, "HEAD")
+        revert(repo.opened, PickRequest("HEAD"))
 
         assert read(repo) == before
         assert_clean(repo)
@@ -77,7 +77,7 @@ def test_picking_a_commit_onto_its_own_parent_gives_its_tree(repo: Repo) -> None
     tree = repo.resolve(picked).tree
     repo.switch("again", create=True, start="HEAD^")
 
-    result = cherry_pick(repo.opened, picked)
+    result = cherry_pick(repo.opened, PickRequest(picked))
 
     assert repo.head().tree == tree
     assert result.commit == repo.head().commit
@@ -96,7 +96,7 @@ def test_the_author_of_a_picked_commit_stays(repo: Repo) -> None:
     assert picked
     repo.switch("again", create=True, start="HEAD^")
 
-    cherry_pick(repo.opened, picked, record=True)
+    cherry_pick(repo.opened, PickRequest(picked, record=True))
 
     info = repo.commit_info()
     assert (info.author_name, info.author_email) == ("Somebody", "some@body")
@@ -108,7 +108,7 @@ def test_the_author_of_a_picked_commit_stays(repo: Repo) -> None:
 def test_a_revert_says_what_it_undoes(repo: Repo) -> None:
     undone = write(repo, {**FIRST, 3: ("three", 33)}, message="Edit a row\n\nBody")
 
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
 
     info = repo.commit_info()
     assert info.message == f'Revert "Edit a row"\n\nThis reverts commit {undone}.\n'
@@ -119,7 +119,7 @@ def test_other_cells_of_a_row_stay(repo: Repo) -> None:
     write(repo, {**FIRST, 3: ("three", 3)})
     write(repo, {**FIRST, 3: ("three", 33)})
 
-    revert(repo.opened, "HEAD^")
+    revert(repo.opened, PickRequest("HEAD^"))
 
     assert read(repo)[3] == ("name 3", 33)
     assert_clean(repo)
@@ -133,12 +133,12 @@ def test_conflicts_of_a_revert_wait_like_those_of_a_merge(
     write(repo, {**FIRST, 3: ("three", 3), 4: ("four", 4)})
     head = write(repo, {**FIRST, 3: ("THREE", 3), 4: ("four", 4)})
 
-    result = revert(repo.opened, "HEAD^")
+    result = revert(repo.opened, PickRequest("HEAD^"))
 
     assert result.kind == "conflicts"
     assert repo.head().commit == head
     with pytest.raises(StateError):
-        revert(repo.opened, "HEAD^")
+        revert(repo.opened, PickRequest("HEAD^"))
     with pytest.raises(ConflictError):
         repo.continue_merge()
     repo.resolve_conflicts([], choice=choice)
@@ -156,13 +156,13 @@ def test_an_aborted_pick_leaves_everything(repo: Repo) -> None:
     repo.switch("side", create=True, start="HEAD^")
     head = write(repo, {**FIRST, 3: ("drei", 3)})
 
-    assert cherry_pick(repo.opened, "main").kind == "conflicts"
+    assert cherry_pick(repo.opened, PickRequest("main")).kind == "conflicts"
     repo.abort_merge()
 
     assert repo.head().commit == head
     assert_clean(repo)
     policy = MergePolicy(side=Side.THEIRS)
-    assert cherry_pick(repo.opened, "main", policy=policy).kind == "cherry-pick"
+    assert cherry_pick(repo.opened, PickRequest("main", policy=policy)).kind == "cherry-pick"
     assert read(repo)[3] == ("three", 3)
 
 
@@ -170,10 +170,10 @@ def test_a_pick_that_ends_empty_makes_no_commit(repo: Repo) -> None:
     write(repo, {**FIRST, 3: ("three", 3)})
     head = write(repo, {**FIRST, 3: ("three", 3), 4: ("four", 4)})
 
-    assert cherry_pick(repo.opened, "HEAD^").kind == "empty"
+    assert cherry_pick(repo.opened, PickRequest("HEAD^")).kind == "empty"
     assert repo.head().commit == head
     write(repo, {**FIRST, 3: ("drei", 3), 4: ("four", 4)})
-    assert cherry_pick(repo.opened, "HEAD~2").kind == "conflicts"
+    assert cherry_pick(repo.opened, PickRequest("HEAD~2")).kind == "conflicts"
     repo.resolve_conflicts([], choice="ours")
     assert repo.continue_merge().kind == "empty"
     assert repo.status().state == "clean"
@@ -183,9 +183,9 @@ def test_a_pick_that_ends_empty_makes_no_commit(repo: Repo) -> None:
 def test_without_committing_nothing_moves(repo: Repo) -> None:
     head = write(repo, {**FIRST, 3: ("three", 3)})
 
-    assert revert(repo.opened, "HEAD", commit=False).kind == "revert"
+    assert revert(repo.opened, PickRequest("HEAD", dry_run=True)).kind == "revert"
     write(repo, {**FIRST, 3: ("drei", 3)})
-    assert revert(repo.opened, head, commit=False).kind == "conflicts"
+    assert revert(repo.opened, PickRequest(head, dry_run=True)).kind == "conflicts"
 
     assert repo.status().state == "clean"
     assert read(repo)[3] == ("drei", 3)
@@ -202,20 +202,20 @@ def test_a_merge_needs_a_mainline(repo: Repo) -> None:
     repo.merge("side")
 
     with pytest.raises(InvalidArgumentError, match="is a merge") as raised:
-        revert(repo.opened, "HEAD")
+        revert(repo.opened, PickRequest("HEAD"))
     assert raised.value.hints
     for mainline in (0, 3):
         with pytest.raises(InvalidArgumentError, match="no parent"):
-            revert(repo.opened, "HEAD", mainline=mainline)
+            revert(repo.opened, PickRequest("HEAD", mainline=mainline))
     with pytest.raises(InvalidArgumentError, match="no merge"):
-        revert(repo.opened, "HEAD^", mainline=1)
+        revert(repo.opened, PickRequest("HEAD^", mainline=1))
 
     merge = repo.head().commit
-    revert(repo.opened, "HEAD", mainline=1)
+    revert(repo.opened, PickRequest("HEAD", mainline=1))
     assert read(repo) == main
     assert f"This reverts commit {merge}, reversing\nchanges" in repo.commit_info().message
-    revert(repo.opened, "HEAD")
-    revert(repo.opened, str(merge), mainline=2)
+    revert(repo.opened, PickRequest("HEAD"))
+    revert(repo.opened, PickRequest(str(merge), mainline=2))
     assert read(repo) == side
     assert_clean(repo)
 
@@ -225,10 +225,10 @@ def test_columns_and_meta_items_are_reverted(repo: Repo) -> None:
     repo.set_meta("points", {"title": "Points"})
     add_column(repo, "extra")
 
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
     assert "extra" not in repo.dataset("points").schema.names
     assert repo.get_meta("points", ["title"])["title"] == "Points"
-    revert(repo.opened, "HEAD~2")
+    revert(repo.opened, PickRequest("HEAD~2"))
 
     assert repo.get_meta("points") == before
     assert_clean(repo)
@@ -238,9 +238,9 @@ def test_a_dataset_that_came_goes_and_comes_back(repo: Repo, tmp_path: Path) -> 
     add(repo, tmp_path, {1: ("one", 1)}, "more/lines")
     write(repo, {**FIRST, 3: ("three", 3)})
 
-    revert(repo.opened, "HEAD^")
+    revert(repo.opened, PickRequest("HEAD^"))
     assert repo.datasets() == ("points",)
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
 
     assert read(repo, dataset="more/lines") == {1: ("one", 1)}
     assert read(repo)[3] == ("three", 3)
@@ -250,10 +250,10 @@ def test_a_dataset_that_came_goes_and_comes_back(repo: Repo, tmp_path: Path) -> 
 def test_the_first_commit_can_be_reverted_and_picked(repo: Repo) -> None:
     first = str(repo.head().commit)
 
-    revert(repo.opened, first)
+    revert(repo.opened, PickRequest(first))
     assert repo.datasets() == ()
     assert_clean(repo)
-    cherry_pick(repo.opened, first)
+    cherry_pick(repo.opened, PickRequest(first))
 
     assert read(repo) == FIRST
     assert_clean(repo)
@@ -270,11 +270,11 @@ def test_files_of_the_user_follow(repo: Repo) -> None:
     run_git("add", ".", cwd=repo.path)
     run_git("commit", "-qm", "edit", cwd=repo.path)
 
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
     assert readme.read_text() == "one\n"
     assert not other.parent.exists()
     assert_clean(repo)
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
 
     assert (readme.read_text(), other.read_text()) == ("two\n", "new\n")
     assert_clean(repo)
@@ -283,16 +283,16 @@ def test_files_of_the_user_follow(repo: Repo) -> None:
 def test_what_is_no_commit_is_refused(repo: Repo) -> None:
     for revision in ("nothing", "[EMPTY]"):
         with pytest.raises(HavasuError):
-            revert(repo.opened, revision)
+            revert(repo.opened, PickRequest(revision))
         with pytest.raises(HavasuError):
-            cherry_pick(repo.opened, revision)
+            cherry_pick(repo.opened, PickRequest(revision))
 
 
 def test_a_bare_repository_is_enough(tmp_path: Path) -> None:
     repo = make(tmp_path / "bare.git", FIRST, bare=True)
     write(repo, {**FIRST, 3: ("three", 3)})
 
-    revert(repo.opened, "HEAD")
+    revert(repo.opened, PickRequest("HEAD"))
 
     assert read(repo) == FIRST
     assert_clean(repo)
@@ -302,7 +302,7 @@ def test_what_waits_keeps_its_files_from_gc(repo: Repo, monkeypatch: pytest.Monk
     write(repo, {**FIRST, 3: ("three", 3), 4: ("four", 4)}, message="picked")
     repo.switch("side", create=True, start="HEAD^")
     write(repo, {**FIRST, 3: ("drei", 3)})
-    assert cherry_pick(repo.opened, "main").kind == "conflicts"
+    assert cherry_pick(repo.opened, PickRequest("main")).kind == "conflicts"
     repo.delete_branch("main", force=True)
     run_git("reflog", "expire", "--expire=now", "--all", cwd=repo.path)
 

@@ -7,19 +7,23 @@ import click
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, gathered
-from havasu_vc.cli.picks import PickOptions, pick, pick_options
+from havasu_vc.cli.picks import GoingOn, pick, pick_options
+from havasu_vc.merging import PickRequest
 
 __all__ = ["command"]
 
 
 @click.command("cherry-pick", cls=Command)
 @click.argument("revisions", metavar="[REV]...", nargs=-1, shell_complete=complete_revisions)
-@pick_options
-@click.option("-x", "record", is_flag=True, help="Name REV in the message.")
+@pick_options()
 @click.pass_obj
-@gathered(PickOptions)
+@gathered(GoingOn)
 def command(
-    invocation: Invocation, /, revisions: tuple[str, ...], record: bool, options: PickOptions
+    invocation: Invocation,
+    /,
+    request: PickRequest,
+    revisions: tuple[str, ...],
+    options: GoingOn,
 ) -> None:
     """Commit on the current branch what the commit REV changed, as its author's.
 
@@ -27,4 +31,4 @@ def command(
     `resolve` decides it. With several commits, or those of A..B, each is committed on its
     own; it stops at the first that is in conflict.
     """
-    pick(invocation, "cherry-pick", revisions, options, record=record)
+    pick(invocation, "cherry-pick", revisions, request, options)

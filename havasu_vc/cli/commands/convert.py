@@ -7,19 +7,20 @@ import click
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
+from havasu_vc.transfer import ConvertRequest
 
 __all__ = ["command"]
 
 
 @click.command("convert", cls=Command)
 @click.argument("dataset", shell_complete=complete_datasets)
-@click.option(
-    "--to",
-    "kind",
-    type=click.Choice(kind_names()),
-    help="What to store the dataset as.",
+@takes(
+    ConvertRequest,
+    kind=Spelt("--to", type=click.Choice(kind_names())),
+    without=("dataset", "message"),
 )
 @click.option(
     "--geometry",
@@ -28,24 +29,15 @@ __all__ = ["command"]
     multiple=True,
     help="Declare what a column holds: ewkb, wkb, wkt, geojson, or none; may be repeated.",
 )
-@click.option("--history", is_flag=True, help="With --to, every commit that changed it as well.")
-@click.option(
-    "--refs",
-    is_flag=True,
-    help="With --history, those of all branches and tags; each gets a namesake KIND/NAME.",
-)
 @message_options
 @engine_option
 @json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
-    dataset: str,
-    kind: str | None,
-    history: bool,
-    refs: bool,
+    /,
+    request: ConvertRequest,
     geometries: tuple[str, ...],
-    message: str | None,
 ) -> None:
     """Commit DATASET with the same rows, stored as another kind of dataset.
 
@@ -60,15 +52,17 @@ def command(
     is declared as geometries, as those of another encoding, or as none. Its values must
     be that already.
     """
-    if (kind is None) == (not geometries):
+    converts = bool(request.kind)
+    if converts == bool(geometries):
         raise click.UsageError("say --to what to convert, or --geometry which columns to declare")
-    if refs and not (history and kind is not None):
+    if request.refs and not (request.history and converts):
         raise click.UsageError("--refs goes with --to and --history")
     repo = invocation.open_repo()
-    if kind is not None:
-        result = repo.convert(dataset, kind, message=message, history=history, refs=refs)
+    if converts:
+        result = repo.convert.by(request)
     else:
-        result = repo.declare_geometries(dataset, dict(map(_pair, geometries)), message=message)
+        declared = dict(map(_pair, geometries))
+        result = repo.declare_geometries(request.dataset, declared, message=request.message)
     tell_commit(invocation, repo, result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,8 @@ from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.requests import DRY_RUN, takes
+from havasu_vc.sharing import PushRequest
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Pushed, PushedRef
@@ -29,19 +32,10 @@ __all__ = ["command"]
     "--mirror", is_flag=True, help="Make the refs there what they are here; others there go."
 )
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
-@click.option("-n", "--dry-run", is_flag=True, help="Send nothing.")
-@click.option("--allow-broken", is_flag=True, help="Send broken datasets too.")
+@takes(PushRequest, dry_run=DRY_RUN, without=("remote", "refspecs", "options"))
 @json_option
 @click.pass_obj
-def command(
-    invocation: Invocation,
-    /,
-    remote: str | None,
-    refspecs: tuple[str, ...],
-    dry_run: bool,
-    allow_broken: bool,
-    **flags: bool,
-) -> None:
+def command(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None:
     """Send commits to REMOTE: the data files that they name, then the branches.
 
     What to push where nothing is named, and how to get in, is as in `git push`. Branches with
@@ -50,16 +44,14 @@ def command(
     flags["all"] = flags.pop("every")
     options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
     repo = invocation.open_repo(rows=False)
-    result = repo.push(
-        remote, refspecs, options=options, dry_run=dry_run, allow_broken=allow_broken
-    )
+    result = repo.push.by(replace(request, options=options))
     refs = [_ref(line) for line in result.refs]
     value: Pushed = {
         "remote": result.remote,
         "refs": refs,
         "files": result.files,
         "size": result.size,
-        "dryRun": dry_run,
+        "dryRun": request.dry_run,
     }
     invocation.result("havasu.push/v1", value)
     if result.files:
@@ -70,7 +62,7 @@ def command(
             return
         invocation.say(f"Everything is at {result.remote} already")
         return
-    invocation.say(f"{'Would push to' if dry_run else 'To'} {result.remote}")
+    invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}")
     for ref in refs:
         names = " -> ".join(ref[name].removeprefix("refs/heads/") for name in ("source", "target"))
         invocation.say(f"  {ref['flag'].strip()} {names}  {ref['summary']}".rstrip())

@@ -10,7 +10,7 @@ import click
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
-from havasu_vc.cli.picks import PickOptions, go_on, tell_sequence
+from havasu_vc.cli.picks import GoingOn, go_on, tell_sequence
 from havasu_vc.cli.requests import POLICY, Spelt, takes
 from havasu_vc.merging import RebaseRequest
 
@@ -69,7 +69,7 @@ def command(
         raise click.UsageError("with --root, give only the branch to rebase")
     repo = invocation.open_repo()
     if go_on_ or skip or abort:
-        told = PickOptions(None, None, False, (), go_on_, skip, abort)
+        told = GoingOn(go_on_, skip, abort)
         go_on(invocation, repo, "rebase", told)
         return
     if root:
