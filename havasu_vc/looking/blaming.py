@@ -214,7 +214,7 @@ class RowHistory:
 
     def _watch(self, start: Revision, text: str, columns: Sequence[str]) -> _Watched:
         path, kind, key = split_filter(text)
-        folder = self._repo.folders(start).get(path)
+        folder = self._repo.last_folder(start, path)
         readable = folder is not None and find_kind(folder.marker) is not None
         view = self._repo.view(folder, start.name) if folder is not None and readable else None
         identity = None if view is None else view.likely_identity

@@ -192,7 +192,9 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     path, kind, item = split_filter(text)
     if is_inside(path):
         return path.rstrip("/")
-    folder = repo.folders(start).get(path)
+    if not kind:
+        return path
+    folder = repo.last_folder(start, path)
     marker = DEFAULT.marker if folder is None else folder.marker
     if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")

@@ -115,6 +115,21 @@ class OpenRepo:
         found = find_datasets(self.git.objects, revision.tree, self._pass_over)
         return {folder.path: folder for folder in found}
 
+    def last_folder(self, revision: Revision, path: str) -> DatasetFolder | None:
+        """Return a dataset at a revision, or where it is not there, as it was last before it went.
+
+        It is looked for in what led to the revision first, then on all branches.
+        """
+        found = self.folders(revision).get(path)
+        for start in (revision.commit, "--all") if found is None else ():
+            if start is None:
+                continue
+            command = ("rev-list", "-1", "--full-history", "--parents", start, "--", path)
+            for commit in self.git.git(*command, check=False).text.split():
+                if (found := self.folders(self.resolve(commit)).get(path)) is not None:
+                    return found
+        return found
+
     def _pass_over(self, folder: DatasetFolder, reason: str) -> None:
         self.tell(folder.path, unsafe_path(repr(folder.path), reason).message)
 

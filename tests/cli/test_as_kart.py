@@ -459,6 +459,16 @@ def test_an_added_column_has_the_id_that_a_commit_keeps(tmp_path: Path, csv_file
     assert succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "json"])).stdout == edited
 
 
+def test_a_branch_is_checked_out_by_its_whole_name(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "checkout", "-b", "side"]))
+    succeed(invoke(["-C", repo, "checkout", "refs/heads/main"]))
+    assert run_git("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/main"
+
+
 @pytest.mark.parametrize(
     ("shell", "script", "start", "words"),
     [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_revisions
@@ -276,7 +277,9 @@ def _switch(
 ) -> bool:
     """Switch, and return whether a branch was made."""
     if branch is None:
-        goal = find_goal(repo, names[0], revisions=True, remotes=guess)
+        # Kart puts HEAD on a branch whose whole name is given, where git takes its commit.
+        name = names[0].removeprefix("refs/heads/") if is_called_kart() else names[0]
+        goal = find_goal(repo, name, revisions=True, remotes=guess)
         branch, start, create = goal.name, goal.remote, goal.remote is not None
     else:
         start, create = names[0] if names else None, True

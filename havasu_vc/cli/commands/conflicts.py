@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, Command, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output
@@ -90,6 +91,11 @@ def command(
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
     if name == "geojson":
+        if is_called_kart() and output is None and len(repo.datasets()) > 1:
+            raise click.BadParameter(
+                "Need to specify a directory via --output for GeoJSON with more than one dataset",
+                param_hint="--output",
+            )
         found = _without_meta(invocation, found)
     if output is None:
         how = replace(options, color=invocation.colored(sys.stdout))

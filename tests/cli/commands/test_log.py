@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, succeed
+from tests.cli.conftest import Run, invoke, succeed
 
 
 def subjects(run: Run, *arguments: str) -> list[str]:
@@ -151,3 +151,26 @@ def test_forms_that_are_none(run: Run, form: str) -> None:
     refused = run("log", "-o", form)
     assert refused.exit_code == 2 and refused.stderr.startswith("Error: ")
     assert run("log", "--with-change-counts").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["kart", "havasu"])
+def test_a_row_of_a_dataset_that_is_gone(kind: str, tmp_path: Path) -> None:
+    """Its file is looked for where the dataset was last: before it went, or on another branch."""
+    repo, source = tmp_path / "repo", tmp_path / "towns.csv"
+    source.write_text("id,name\n1,a\n2,b\n")
+
+    def said(*words: str | Path) -> str:
+        return succeed(invoke(["-C", repo, *words])).stdout
+
+    succeed(invoke(["init", *(["--kart"] if kind == "kart" else []), repo]))
+    said("import", source, "towns:kept", "--primary-key", "id")
+    said("switch", "-c", "other")
+    said("import", source, "--primary-key", "id")
+    said("rm", "towns", "-m", "Gone")
+    items = ["towns:feature:1", "towns:feature", *["towns:meta:schema.json"] * (kind == "kart")]
+    for item in items:
+        found = json.loads(said("log", "other", "-o", "json", "--", item))
+        assert [each["message"].split()[0] for each in found] == ["Gone", "Import"], item
+    said("switch", "main")
+    assert json.loads(said("log", "main", "-o", "json", "--", "towns:feature:1")) == []
+    assert invoke(["-C", repo, "log", "--", "never:feature:1"]).exit_code == 49
