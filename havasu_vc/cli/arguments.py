@@ -223,6 +223,8 @@ def revisions_and_filters(
     revisions, filters = split_revisions(
         arguments, after, is_revision=is_revision, is_dataset=is_dataset, most=most
     )
+    if "." in filters:
+        filters = ()
     if filters and not revisions and after is None:
         from havasu_vc.repo.filters import is_inside
 

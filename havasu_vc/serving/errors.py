@@ -43,8 +43,11 @@ class Problem:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Return it as Iceberg's ErrorModel."""
-        return {"error": {"message": self.message, "type": self.kind, "code": self.status}}
+        """Return it as Iceberg's ErrorModel, the message in one line whatever name it tells."""
+        shown = (
+            each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in self.message
+        )
+        return {"error": {"message": "".join(shown), "type": self.kind, "code": self.status}}
 
 
 class Refused(Exception):

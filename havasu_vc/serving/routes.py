@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Call", "Handler", "Route", "Router", "route"]
 
+_HALF = b"\\ud"
+"""How JSON begins halves of characters, which alone are no text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -49,6 +52,11 @@ class Call:
             raise InvalidArgumentError("the request's body is not JSON") from error
         if not isinstance(value, dict):
             raise InvalidArgumentError("the request's body is not a JSON object")
+        if _HALF in self.body.lower():
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:
+                raise InvalidArgumentError("the request's body has half a character") from error
         return value
 
 
