@@ -1,5 +1,6 @@
 """Every command prints JSON, and what it prints is what its schema says."""
 
+import hashlib
 import json
 import shlex
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ WITHOUT = {
     "serve": "serves JSON of its own",
     "shell": "is for people",
     "spark-conf": "prints settings, as --json",
+    "spatial-filter index": "is refused",
 }
 """Commands that print no JSON by -o, and why."""
 
@@ -54,6 +56,8 @@ NEW_TABLE = [
     "sql!INSERT INTO gpkg_contents (table_name, data_type, identifier)"
     " VALUES ('other', 'attributes', 'other')",
 ]
+FILTER = "EPSG:4326\n\nPOLYGON ((0 0, 1 0, 1 1, 0 0))\n"
+FILTER_ID = hashlib.sha1(f"blob {len(FILTER)}\0{FILTER}".encode()).hexdigest()
 PUSHED = [
     "git!init -q --bare {tmp}/server",
     "remote add origin {tmp}/server",
@@ -108,6 +112,9 @@ SCENES: dict[str, tuple[list[str], ...]] = {
     "meta get": (["meta get points"],),
     "review": (["review HEAD^ HEAD"],),
     "show": (["show"],),
+    "spatial-filter resolve": (
+        [f"text!{FILTER}", "git!hash-object -w {tmp}/file", f"spatial-filter resolve {FILTER_ID}"],
+    ),
     "sql": (["sql 'SELECT id FROM points'"],),
     "stash show": ([*EDITED, "stash", "stash show"],),
     "tag": (["tag v1", "tag"],),
@@ -210,6 +217,8 @@ def play(repo: Path, tmp_path: Path, csv_file: Path) -> Any:
                 succeed(invoke(["-C", repo, *shlex.split(step)]))
             elif kind == "git":
                 run_git(*shlex.split(line), cwd=repo)
+            elif kind == "text":
+                (tmp_path / "file").write_text(line)
             elif kind == "file":
                 done = succeed(invoke(["-C", repo, *shlex.split(line)]))
                 (tmp_path / "file").write_text(done.stdout)

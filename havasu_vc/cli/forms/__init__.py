@@ -76,6 +76,7 @@ FORMS: Mapping[str, Any] = MappingProxyType(
         "log": list[reports.LoggedCommit],
         "meta": dict[str, dict[str, Any]],
         "rows": list[dict[str, Any]],
+        "spatial-filter": kart.SpatialFilterForm,
         "version": dict[str, str],
     }
 )
@@ -136,6 +137,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "review": ("havasu.review/v2",),
         "rm": ("kart.commit/v1",),
         "show": ("kart.diff/v1+hexwkb", "kart.show/v1"),
+        "spatial-filter resolve": ("spatial-filter",),
         "sql": ("rows",),
         "stash apply": ("havasu.stash-apply/v1",),
         "stash drop": ("havasu.stash-drop/v1",),

@@ -13,6 +13,7 @@ __all__ = [
     "MergeSides",
     "RowCounts",
     "ShownCommit",
+    "SpatialFilterForm",
     "Status",
 ]
 
