@@ -3,8 +3,9 @@
     python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [--examples 20] [MODULE ...]
 
 Each mutant is a module with one small thing changed. It meets the tests of its group in
-`targets.toml` that run the changed lines, and it is killed when one of them fails. What survives
-and does not change what the code does is listed in `survivors.toml`, by module, with the reason.
+`targets.toml` that run the changed lines, and it is killed when one of them fails, or has no end.
+What survives and does not change what the code does is listed in `survivors.toml`, by module, with
+the reason.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.mutants.running import OPTIONS, Outcome, Warm, path_of
 from tests.support.examples import USUAL
 
 HERE = Path(__file__).parent
+COUNTS = "{} made, {} run, {} killed ({} of them without an end), {} alive, {} of them listed"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def main(arguments: Sequence[str]) -> int:
     import pyarrow.dataset
     import pyarrow.parquet  # noqa: F401
 
-    totals = [0, 0, 0, 0, 0]
+    totals = [0, 0, 0, 0, 0, 0]
     wanted = [
         (one, [name for name in one.modules if not given.modules or name in given.modules])
         for one in groups()
@@ -153,10 +155,11 @@ def main(arguments: Sequence[str]) -> int:
             for one in gone:
                 print(f"  no longer {name}  {one}")
             wrong += len(alive) - len(listed) + len(gone)
-            counts = [len(every[name]), found.run, found.killed, len(alive), len(listed)]
-            print("{}: {} made, {} run, {} killed, {} alive, {} listed".format(name, *counts))
+            counts = [len(every[name]), found.run, found.killed, found.late]
+            counts += [len(alive), len(listed)]
+            print(f"{name}: {COUNTS.format(*counts)}")
             totals = [a + b for a, b in zip(totals, counts, strict=True)]
-    print("{} made, {} run, {} killed, {} alive, {} of them listed".format(*totals))
+    print(COUNTS.format(*totals))
     return 1 if wrong else 0
 
 

@@ -35,6 +35,8 @@ PATIENCE = 5
 """How many times as long tests may take upon a mutant, which else does not end and is killed."""
 MEMORY = 6 << 30
 """What a mutant may take before it is killed."""
+LATE = sys.maxsize - 1
+"""Stands for a child that did not end in time."""
 OPTIONS = [
     "-q",
     "-s",
@@ -56,6 +58,8 @@ class Outcome:
     made: int
     run: int = 0
     killed: int = 0
+    late: int = 0
+    """How many of those killed did not end in time, which on a busy machine says little."""
     alive: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     """Those whose lines no test runs; they survive as well."""
@@ -146,6 +150,9 @@ class Warm:
             self.tell(f"  survives  {module}  {mutant.name}{part}")
             return
         outcome.killed += 1
+        if index == LATE:
+            outcome.late += 1
+            self.tell(f"  no end    {module}  {mutant.name}")
         if index < len(chosen):
             chosen[index].kills += 1
 
@@ -225,7 +232,7 @@ class _watched:
 
 
 def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
-    """Return what work returns in a child process; a large number where that dies."""
+    """Return what work returns in a child process; a large number where that dies, or is late."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -243,9 +250,10 @@ def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
     os.close(write)
     with os.fdopen(read, "rb") as told:
         answer = told.read()
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
     if not answer:
-        return sys.maxsize
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+        return LATE if late else sys.maxsize
     found: int | None = pickle.loads(answer)
     return found
 
