@@ -124,7 +124,7 @@ def commit_data_url(repo: OpenRepo, url: str) -> bool:
     changed = with_data_url(_of_work_tree(repo) or head or b"", url)
     _allow(repo, url)
     set_up(repo)
-    replace_file(path, changed)
+    replace_file(path, changed, begun_in=repo.git.data_folder / "temporary")
     repo.git.git("add", "--", CONFIG_FILE)
     message = f"Keep data at {url}"
     repo.git.git("commit", "--quiet", "--only", "-m", message, "--", CONFIG_FILE)

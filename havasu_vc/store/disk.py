@@ -102,12 +102,21 @@ def swap_folders(one: Path, other: Path) -> None:
     os.rename(aside, one)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a small file so that readers see the old one or the new one, and durably."""
+def replace_file(path: Path, data: bytes, *, begun_in: Path | None = None) -> None:
+    """Write a small file so that readers see the old one or the new one, and durably.
+
+    In a folder of the user's it is begun elsewhere, where what a killed command leaves is no
+    file of theirs.
+    """
     with reporting_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        folder = path.parent
+        if begun_in is not None:
+            begun_in.mkdir(parents=True, exist_ok=True)
+            if begun_in.stat().st_dev == folder.stat().st_dev:
+                folder = begun_in
+        number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(data)

@@ -263,17 +263,19 @@ def _write_file(
         _remove_file(repository, place, old)
         return
     data = read_object(repository.objects, new, "blob")
+    scratch = repository.data_folder / "temporary"
     with reporting_storage_errors(place):
         if not os.path.lexists(place):
             if old is None:
-                replace_file(place, data)
+                replace_file(place, data, begun_in=scratch)
             return
         if old is None or place.is_symlink() or not place.is_file():
             return
         found = place.read_bytes()
         # With core.autocrlf the copy has other line ends than the blob.
         if found.replace(b"\r\n", b"\n") == read_object(repository.objects, old, "blob"):
-            replace_file(place, data.replace(b"\n", b"\r\n") if b"\r\n" in found else data)
+            text = data.replace(b"\n", b"\r\n") if b"\r\n" in found else data
+            replace_file(place, text, begun_in=scratch)
 
 
 def _remove_file(repository: GitRepository, place: Path, old: ObjectId | None) -> None:
