@@ -221,7 +221,10 @@ def _catch_up(
         _write_file(repository, path, old, new)
     if paths:
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        # A git that cannot read HEAD takes it for unborn, and would stage that all is removed.
+        commit = read_head(repository).commit
+        named = [] if commit is None else [commit]
+        command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", *named]
         _patiently(lambda: repository.git(*command, stdin=listed), patience)
 
 

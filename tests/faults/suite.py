@@ -144,9 +144,10 @@ class SceneRun:
     def faults_at(self, pattern: str) -> list[Fault]:
         """Return one fault at the calls whose name and path match, as `eio:rename .*HEAD`."""
         kind, _, shape = pattern.partition(":")
+        run = self._after_the_command(Fault(kind, 1 << 40)) if kind == "unread" else self.baseline
         return [
             Fault(kind, number)
-            for number, each in enumerate(self.baseline.calls, 1)
+            for number, each in enumerate(run.calls, 1)
             if re.fullmatch(shape, f"{each.name} {each.path}")
         ]
 

@@ -58,6 +58,8 @@ ONCE = {
     "checkout --as": ("full:pwrite64 .*/copy.exact",),
     # The edits were said to be dropped, and the table was still the edited one.
     "restore": ("eio:openat .*/points/metadata/.*tmp",),
+    # A git that could not read HEAD took it for unborn, and staged that the dataset is removed.
+    "merge": ("unread:read repo/.git/HEAD",),
     # The half-written document stayed in the work tree, as a file of the user's.
     "convert": ("kill:(write|fsync) .*[.]version-.*",),
     # git writes the index before it moves HEAD, and left datasets of elsewhere staged.

@@ -23,6 +23,8 @@ from tests.faults.scenes import (
     story,
 )
 from tests.faults.scenes import SCENES as FIRST
+from tests.support.git import run_git
+from tests.support.signing import signing_with_ssh
 
 __all__ = ["SCENES"]
 
@@ -90,6 +92,26 @@ def restore_living(folder: Path) -> Story:
     return story(living(folder))
 
 
+def clean_copy(folder: Path) -> Story:
+    """A working copy without edits, and a branch beside main."""
+    repo, versions, _ = sides(folder)
+    repo.workspace.create_living(str(folder / "copy.gpkg"))
+    return story(versions)
+
+
+def merge_living(folder: Path) -> Story:
+    repo, versions, merged = sides(folder)
+    repo.workspace.create_living(str(folder / "copy.gpkg"))
+    return story(versions, merged)
+
+
+def merge_signed(folder: Path) -> Story:
+    repo, versions, merged = sides(folder)
+    for name, value in signing_with_ssh(folder).items():
+        run_git("config", name, value, cwd=repo.path)
+    return story(versions, merged)
+
+
 VERBS = (
     Scene("commit --amend", amend, (*HERE, "commit", "--amend", "-m", "m")),
     Scene("rebase", rebase, (*HERE, "rebase", "side"), undo=(*HERE, "rebase", "--abort")),
@@ -104,5 +126,9 @@ VERBS = (
     Scene("rm", remove, (*HERE, "rm", "points"), (49,)),
     Scene("commit (working copy)", commit_living, (*HERE, "commit", "-m", "m"), (44,)),
     Scene("restore (working copy)", restore_living, (*HERE, "restore"), (44,)),
+    Scene("switch (working copy)", clean_copy, (*HERE, "switch", "side")),
+    Scene("merge (working copy)", merge_living, (*HERE, "merge", "side")),
+    Scene("stash push (working copy)", restore_living, (*HERE, "stash", "push"), (44,)),
+    Scene("merge (signed)", merge_signed, (*HERE, "merge", "side")),
 )
 SCENES: Mapping[str, Scene] = {**FIRST, **{scene.name: scene for scene in VERBS}}
