@@ -276,9 +276,11 @@ class _Plan:
 
     def _stays_alike(self, repo: OpenRepo, file: LivingStore, part: ShownPart) -> bool:
         """Whether a table whose edits were committed stays, rows outside of a filter aside."""
-        assert self.old is not None
+        assert self.old is not None and self.new is not None
         if self.edits is None or self.edits.seen is None:
             return False
+        if part.inside is not None and not self.new.key:
+            return False  # no key names the rows that are to go
         return part.inside == part_of(repo, file, self.old).inside
 
     def _note_rows(
@@ -318,6 +320,10 @@ def _trim(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -> Non
     """Remove rows from a table of somebody's that the working copy is not to have."""
     part, seen = part_of(repo, file, view), file.look(layer)
     if part.inside is None or seen is None:
+        return
+    if not view.key:
+        file.drop(layer)
+        make_table(repo, file, layer, view)
         return
     rows = outside(part, file.rows(seen, view.schema, None))
     with file.suspended(layer, seen):

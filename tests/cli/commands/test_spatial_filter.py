@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import struct
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -296,3 +297,31 @@ def test_only_data_files_of_the_area_are_brought(tmp_path: Path) -> None:
     assert len(list((clone / ".git" / "lfs" / "objects").rglob("*/*/*"))) == 2
     succeed(invoke(["-C", clone, "checkout", "--spatial-filter", "none"]))
     assert len(list((clone / ".git" / "lfs" / "objects").rglob("*/*/*"))) == 3
+
+
+@pytest.mark.parametrize("kind", ["havasu", "kart"])
+def test_rows_without_a_key_are_committed_once(kind: str, tmp_path: Path) -> None:
+    source, repo = tmp_path / "marks.csv", tmp_path / "repo"
+    source.write_text("name,lon,lat\na,1,1\nb,1,1\nc,8,8\nd,,\n")
+    succeed(invoke(["init", repo, *(["--kart"] if kind == "kart" else [])]))
+    succeed(invoke(["-C", repo, "import", source, "--crs", "EPSG:4326"]))
+    limits = ["--spatial-filter", "EPSG:4326;0,0,2,2"]
+    succeed(invoke(["-C", repo, "create-workingcopy", *limits]))
+    far = "(SELECT geom FROM marks WHERE name = 'a')"
+    with editor(repo / "repo.gpkg") as database:
+        database.execute(f"INSERT INTO marks (name, geom) VALUES ('e', {far})")
+        database.execute("DELETE FROM marks WHERE name = 'b'")
+        shape = struct.pack("<2d", 9, 9)
+        database.execute(f"INSERT INTO marks (name, geom) SELECT 'far', {far}")
+        (there,) = database.execute("SELECT geom FROM marks WHERE name = 'far'").fetchone()
+        moved = there[:13] + shape
+        database.execute("UPDATE marks SET geom = ? WHERE name = 'far'", (moved,))
+    succeed(invoke(["-C", repo, "commit", "-m", "First"]))
+    assert [name for (name,) in rows(repo, "name", "marks")] == ["a", "d", "e"]
+    with editor(repo / "repo.gpkg") as database:
+        database.execute("UPDATE marks SET name = 'A' WHERE name = 'a'")
+    succeed(invoke(["-C", repo, "commit", "-m", "Second"]))
+
+    found = succeed(invoke(["-C", repo, "cat", "marks"])).stdout.splitlines()[1:]
+    names = [line.split(",")[1 if kind == "kart" else 0] for line in found]
+    assert sorted(names) == ["A", "c", "d", "e", "far"]
