@@ -496,3 +496,18 @@ def test_completion_is_put_in_place(
     if start is not None:
         lines = (tmp_path / start).read_text().splitlines()
         assert lines[0] == "alias ll='ls -l'" and len(lines) == 2
+
+
+def test_called_kart_a_branch_that_follows_none_pulls_that_of_its_name(
+    tmp_path: Path, csv_file: Path, monkeypatch: pytest.MonkeyPatch, called_kart: None
+) -> None:
+    repo, clone = tmp_path / "repo", tmp_path / "clone"
+    imported(repo, csv_file)
+    succeed(invoke(["clone", repo, clone]))
+    run_git("branch", "--unset-upstream", cwd=clone)
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=A title"]))
+    succeed(invoke(["-C", clone, "pull"]))
+    heads = {run_git("rev-parse", "HEAD", cwd=each) for each in (repo, clone)}
+    assert len(heads) == 1
+    monkeypatch.setattr(sys, "argv", ["havasu-vc"])
+    assert invoke(["-C", clone, "pull"]).exit_code == 43

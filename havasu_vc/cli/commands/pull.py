@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.fetch import fetch_object, tell_fetch
 from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
 from havasu_vc.cli.commands.rebase import rebase_and_tell
 from havasu_vc.cli.completing import complete_remotes
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
-from havasu_vc.errors import StateError
+from havasu_vc.errors import NoBranchError, StateError
 from havasu_vc.library import Repo
 from havasu_vc.merging import MergeRequest, RebaseRequest
 
@@ -44,7 +45,7 @@ def command(
     merge.ff count.
     """
     repo = invocation.open_repo()
-    name = repo.upstream(remote) if branch is None else "FETCH_HEAD"
+    name = _followed(repo, remote) if branch is None else "FETCH_HEAD"
     refspecs = () if branch is None else (branch,)
     came = repo.fetch(remote, refspecs)
     tell_fetch(invocation, came)
@@ -62,6 +63,20 @@ def command(
     wanted = fast_forward or configured_fast_forward(repo, "pull.ff", "merge.ff")
     request = MergeRequest(name, fast_forward=wanted)
     return merge_and_tell(invocation, repo, request, fetched=fetched)
+
+
+def _followed(repo: Repo, remote: str | None) -> str:
+    """Return the branch that the current one follows.
+
+    In Kart's place one that follows none takes the branch of its name of the remote, or origin.
+    """
+    try:
+        return repo.upstream(remote)
+    except NoBranchError:
+        known = {name for name, _, _ in repo.remotes()}
+        if not is_called_kart() or repo.head_branch is None or (remote or "origin") not in known:
+            raise
+        return f"{remote or 'origin'}/{repo.head_branch}"
 
 
 def _rebases(repo: Repo) -> str | None:
