@@ -7,7 +7,7 @@ looked at whole, as Arrow compares them, and only those are read that can hold i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.writers.values import plain_text
 
 __all__ = ["FoundRows", "SeekRequest", "changes_hold", "seek"]
@@ -101,10 +102,12 @@ def changes_hold(
     """Whether a commit changed a row that holds a value, before or after."""
     _check_regex(request)
     old, new = repo.resolve(f"{commit}^?"), repo.resolve(commit)
-    there = repo.folders(old).keys() | repo.folders(new).keys()
+    before, after = repo.folders(old), repo.folders(new)
     # Before a dataset was moved its changes are those of another path.
-    named = all(text.partition(":")[0].strip("/") in there for text in filters)
-    for diff in diff_revisions(repo, old, new, filters if named else (), tables_only=True):
+    named = all(text.partition(":")[0].strip("/") in before.keys() | after for text in filters)
+    wanted = filters if named else ()
+    moved = _moved(before, after)
+    for diff in diff_revisions(repo, old, new, wanted, skipped=moved, tables_only=True):
         sides = [
             (side, header.schema)
             for side, header in (("old", diff.old), ("new", diff.new))
@@ -114,6 +117,13 @@ def changes_hold(
             if any(_side_holds(batch, side, schema, request) for side, schema in sides):
                 return True
     return False
+
+
+def _moved(before: Mapping[str, DatasetFolder], after: Mapping[str, DatasetFolder]) -> set[str]:
+    """Return the old and new paths of datasets that stand elsewhere now, as they were."""
+    gone = {before[path].internals: path for path in before.keys() - after.keys()}
+    come = {after[path].internals: path for path in after.keys() - before.keys()}
+    return {found[each] for found in (gone, come) for each in gone.keys() & come.keys()}
 
 
 def _side_holds(batch: ChangeBatch, side: str, schema: Schema, request: SeekRequest) -> bool:

@@ -26,7 +26,12 @@ from havasu_vc.cli.results import counts_object
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import count_changes
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
-from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_lines
+from havasu_vc.writers.commits import (
+    format_oneline,
+    write_log,
+    write_log_json,
+    write_log_json_lines,
+)
 
 if TYPE_CHECKING:
     from havasu_vc.model.commits import CommitInfo
@@ -214,7 +219,7 @@ def command(
         options += [f"--max-count={max_count}"] if max_count is not None else []
         options += [f"--decorate={decorate}"] if decorate is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
-    if form is not None and (output_form != "text" or style or oneline):
+    if form is not None and (output_form != "text" or style):
         raise click.UsageError("what commits changed is printed below each as text")
     names = parse_names(columns)
     decorate = decorate or _setting(repo)
@@ -255,7 +260,7 @@ def command(
             case "json-lines":
                 write_log_json_lines(commits, out, more)
             case _ if form is not None:
-                _write_changes(repo, commits, out, (form, filters), color=color)
+                _write_changes(repo, commits, out, (form, filters), oneline=oneline, color=color)
             case _:
                 write_log(commits, out, oneline=oneline, color=color)
     return 0
@@ -278,19 +283,22 @@ def _write_changes(
     out: TextIO,
     wanted: tuple[str, Sequence[str]],
     *,
+    oneline: bool,
     color: bool,
 ) -> None:
     """Print commits, and below each what it changed of the datasets that filters name."""
     form, filters = wanted
     write = writer_named(form)
     for place, info in enumerate(commits):
-        if place:
+        if oneline:
+            out.write(format_oneline(info, color=color))
+        elif place:
             out.write("\n")
         # Before a dataset was moved its changes are those of another path.
         there = {path for end in (info.id, f"{info.id}^?") for path in repo.datasets(end)}
         named = all(_dataset_of(text) in there for text in filters)
         _, diffs = repo.show(info.id, filters if named else ())
-        write(diffs, out, WriterOptions(commit=info, color=color))
+        write(diffs, out, WriterOptions(commit=None if oneline else info, color=color))
 
 
 def _dataset_of(text: str) -> str:

@@ -51,7 +51,7 @@ def command(
     passed over: unless the dataset is the same on the other branch, commit them first.
     """
     made = new or renewed
-    if made is None and name is None:
+    if made is None and name is None and not detach:
         raise click.UsageError("Missing argument 'BRANCH'.")
     if made is not None and detach:
         raise click.UsageError("-c and -d contradict each other")
@@ -60,7 +60,7 @@ def command(
     repo = open_to_switch(invocation)
     was = repo.head().commit
     start, create = (name, True) if made is not None else (None, False)
-    name = made or name or ""
+    name = made or name or ("HEAD" if detach else "")
     if renewed is not None and any(branch.name == renewed for branch in repo.branches()):
         # The branch that HEAD is on is moved by itself, which brings tables along.
         if renewed != repo.head_branch:

@@ -103,7 +103,8 @@ def test_commits_that_changed_a_row_which_holds_a_value(run: Run, repo: Path) ->
     assert found("-S", "7", "--skip", "1", "-n", "1", "points") == ["Version 2"]
     assert found("-S", "nowhere") == []
     succeed(run("mv", "points", "maps/points"))
-    assert found("-S", "matai", "--follow", "maps/points")[-2:] == ["Version 3", "Version 2"]
+    # A move changed no row.
+    assert found("-S", "matai", "--follow", "maps/points") == ["Version 3", "Version 2"]
 
 
 @pytest.mark.few(1)

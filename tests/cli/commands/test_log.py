@@ -88,9 +88,19 @@ def test_changes_of_a_dataset_under_the_path_that_it_had(run: Run) -> None:
     assert names == ["A\tplaces", "M\tpoints", "A\tpoints"]
 
 
-@pytest.mark.parametrize("other", [("-o", "json"), ("--oneline",)])
-def test_changes_are_text(run: Run, other: tuple[str, ...]) -> None:
-    refused = run("log", "--stat", *other)
+def test_changes_below_commits_of_one_line(run: Run, repo: Path, git: Callable[..., str]) -> None:
+    text = succeed(run("log", "--oneline", "--name-status")).stdout
+    commits = git("log", "--format=%h %s", cwd=repo).splitlines()
+    assert [line.split("\t") for line in text.splitlines()] == [
+        [commits[0]],
+        ["M", "points"],
+        [commits[1]],
+        ["A", "points"],
+    ]
+
+
+def test_changes_are_text(run: Run) -> None:
+    refused = run("log", "--stat", "-o", "json")
     assert refused.exit_code == 2 and "as text" in refused.stderr
 
 

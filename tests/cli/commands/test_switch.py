@@ -13,6 +13,8 @@ def test_there_and_back(run: Run) -> None:
     assert succeed(run("switch", "-c", "new", "HEAD^")).stderr == "Switched to a new branch 'new'\n"
     assert succeed(run("switch", "main")).stderr == "Switched to branch 'main'\n"
     assert succeed(run("switch", "-d", "new")).stderr.endswith(" First\n")
+    assert succeed(run("switch", "main")).stderr == "Switched to branch 'main'\n"
+    assert succeed(run("switch", "--detach")).stderr.startswith("HEAD is now at ")
 
 
 @pytest.mark.parametrize(
