@@ -1,8 +1,8 @@
 """The log of a Delta table in its folder: commits and checkpoints, read and added to.
 
-A version is made of the newest checkpoint before it and the commits since. Checkpoints
-of the first form are read, in one file or several; those of the second are refused
-where the log does not begin at its first commit anyway.
+A version is made of the newest checkpoint before it and the commits since. A checkpoint
+of the first form is one file or several. One of the second is a file, of Parquet or of lines
+of JSON, that names others (`_sidecars/`) with the files of the table.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,11 +27,11 @@ from havasu_vc.errors import (
     NotFoundError,
     SourceNotFoundError,
     StorageError,
-    UnsupportedVersionError,
 )
 from havasu_vc.exchange.delta_source import DeltaSource, delta_source
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.delta import DeltaLog, replay, replay_checkpoint
+from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.bucket import BucketTable, folder_of_copies
@@ -52,8 +53,11 @@ LOG = "_delta_log"
 _LARGEST = 256 << 20
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_SECOND_FORM = re.compile(r"(\d{20})\.checkpoint\.[0-9A-Fa-f-]{36}\.(?:parquet|json)")
+_SIDECARS = "_sidecars"
+_SIDECAR = re.compile(r"[\w.-]+\.parquet", re.ASCII)
 _VERSION = re.compile(r"(.+)@v?(\d{1,18})")
-_ACTIONS = ("protocol", "metaData", "checkpointMetadata", "sidecar")
+_ACTIONS = ("protocol", "metaData", "sidecar")
 _ADD = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 """The columns of a checkpoint that are read; statistics as columns are not."""
 
@@ -107,7 +111,11 @@ def _brought(url: str) -> Path:
     """Return a folder with a copy of the log of a table in a bucket."""
     table, folder = BucketTable(url), folder_of_copies(url)
     names = [info.base_name for info in table.files(LOG)]
-    wanted = [n for n in names if _COMMIT.fullmatch(n) or _CHECKPOINT.fullmatch(n)]
+    kinds = (_COMMIT, _CHECKPOINT, _SECOND_FORM)
+    wanted = [name for name in names if any(kind.fullmatch(name) for kind in kinds)]
+    if any(map(_SECOND_FORM.fullmatch, wanted)):
+        beside = (info.base_name for info in table.files(f"{LOG}/{_SIDECARS}"))
+        wanted += [f"{_SIDECARS}/{name}" for name in beside if _SIDECAR.fullmatch(name)]
     if not wanted:
         raise SourceNotFoundError(
             f"there is no Delta table at {shown_url(url)}: it has no folder {LOG!r}"
@@ -123,12 +131,6 @@ def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
     start = _newest_checkpoint(folder, checkpoints, version)
     first = -1 if start is None else start.version
     wanted = [n for n in sorted(commits) if n > first and (version is None or n <= version)]
-    if start is None and wanted[:1] != [0] and _has_second_form(folder / LOG):
-        raise UnsupportedVersionError(
-            f"{folder}: its log begins with a checkpoint of the second form, "
-            "which is not read here",
-            hints=("write another checkpoint without the table feature v2Checkpoint",),
-        )
     log = replay(((n, _read_commit(commits[n])) for n in wanted), str(folder), start=start)
     if version is not None and log.version != version:
         raise NotFoundError(f"the table at {folder} has no version {version}")
@@ -166,28 +168,25 @@ def _described(version: int, data: bytes) -> DeltaVersion:
 
 
 def _listed(folder: Path) -> tuple[dict[int, Path], dict[int, list[Path]]]:
-    """Return the commits of a log by version, and the checkpoints of the first form."""
+    """Return the commits of a log by version, and the files of its checkpoints."""
     commits: dict[int, Path] = {}
     parts: dict[int, dict[int, dict[int, Path]]] = {}
-    for name in os.listdir(folder):
+    second: dict[int, list[Path]] = {}
+    for name in sorted(os.listdir(folder)):
         if match := _COMMIT.fullmatch(name):
             commits[int(match[1])] = folder / name
         elif match := _CHECKPOINT.fullmatch(name):
             of, number = int(match[3] or 1), int(match[2] or 1)
             parts.setdefault(int(match[1]), {}).setdefault(of, {})[number] = folder / name
-    checkpoints = {
+        elif match := _SECOND_FORM.fullmatch(name):
+            second[int(match[1])] = [folder / name]
+    checkpoints = second | {
         version: [found[n] for n in sorted(found)]
         for version, by_count in parts.items()
         for of, found in by_count.items()
         if set(found) == set(range(1, of + 1))
     }
     return commits, checkpoints
-
-
-def _has_second_form(folder: Path) -> bool:
-    return any(
-        re.fullmatch(r"\d{20}\.checkpoint\.[0-9a-f-]{36}\.\w+", n) for n in os.listdir(folder)
-    )
 
 
 def _newest_checkpoint(
@@ -203,19 +202,44 @@ def _newest_checkpoint(
 
 
 def _checkpoint_actions(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    """Yield the actions in the files of a checkpoint, each read in pieces."""
+    """Yield the actions in the files of a checkpoint, and in those that these name."""
     for path in paths:
-        _check_file(path)
-        try:
-            with pq.ParquetFile(path) as file:
-                there = set(file.schema_arrow.names)
-                names = [name for name in _ACTIONS if name in there]
-                names += [f"add.{part}" for part in _ADD] if "add" in there else []
-                for batch in file.iter_batches(8192, columns=names, use_threads=False):
-                    for row in batch.to_pylist(maps_as_pydicts="lossy"):
-                        yield {kind: value for kind, value in row.items() if value is not None}
-        except (pa.ArrowException, OSError, UnicodeError) as error:
-            raise CorruptDatasetError(str(path), "it is no readable checkpoint") from error
+        lines = path.suffix == ".json"
+        for action in _actions_in_lines(path) if lines else _actions_in_parquet(path):
+            if (sidecar := action.pop("sidecar", None)) is not None:
+                yield from _actions_in_parquet(_sidecar(sidecar, path))
+            if action:
+                yield action
+
+
+def _sidecar(value: Any, checkpoint: Path) -> Path:
+    """Return the file that an action names, which stands in the log's own folder for them."""
+    said = expect(expect(value, dict, "sidecar", str(checkpoint)).get("path"), str, "path", "")
+    folder, _, name = unquote(said).rpartition("/")
+    if not _SIDECAR.fullmatch(name) or (folder and not folder.endswith(f"{LOG}/{_SIDECARS}")):
+        raise CorruptDatasetError(str(checkpoint), f"it names the file {said!r}")
+    return checkpoint.parent / _SIDECARS / name
+
+
+def _actions_in_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in _read_commit(path).splitlines():
+        if line.strip():
+            yield dict(expect(parse_json(line, str(path)), dict, "an action", str(path)))
+
+
+def _actions_in_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the actions in a file of a checkpoint, read in pieces."""
+    _check_file(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            there = set(file.schema_arrow.names)
+            names = [name for name in _ACTIONS if name in there]
+            names += [f"add.{part}" for part in _ADD] if "add" in there else []
+            for batch in file.iter_batches(8192, columns=names, use_threads=False):
+                for row in batch.to_pylist(maps_as_pydicts="lossy"):
+                    yield {kind: value for kind, value in row.items() if value is not None}
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise CorruptDatasetError(str(path), "it is no readable checkpoint") from error
 
 
 def _read_commit(path: Path) -> bytes:

@@ -29,7 +29,6 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "CHECKPOINT_2",
     "GEOSPATIAL",
     "MAPPING_MODE",
     "DeltaColumn",
@@ -51,15 +50,17 @@ GEOSPATIAL = "geospatial"
 """The feature of tables with geometries."""
 TIMESTAMP_NTZ = "timestampNtz"
 """The feature of tables with times that have no zone."""
-CHECKPOINT_2 = "v2Checkpoint"
-"""The feature of tables whose checkpoints may be of another form."""
 _READABLE = frozenset(
     (
         GEOSPATIAL,
         TIMESTAMP_NTZ,
-        CHECKPOINT_2,
+        # Checkpoints may be of another form.
+        "v2Checkpoint",
         "columnMapping",
         "deletionVectors",
+        # Files keep the narrower types that a column had; readers cast.
+        "typeWidening",
+        "typeWidening-preview",
         "vacuumProtocolCheck",
     )
 )
@@ -293,10 +294,6 @@ def _applied(log: DeltaLog, live: _Live, action: Mapping[str, Any], where: str) 
             case "remove":
                 said = expect(value, dict, kind, where)
                 live.remove(_path(said, where), _vector(said, where))
-            case "checkpointMetadata" | "sidecar":
-                raise UnsupportedVersionError(
-                    f"{where}: its checkpoint has the form of version 2, which is not read"
-                )
             case _:
                 pass  # commitInfo, txn and the like say nothing of rows
     return log

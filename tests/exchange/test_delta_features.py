@@ -27,7 +27,7 @@ from havasu_vc.errors import (
     UnsupportedVersionError,
 )
 from havasu_vc.exchange.delta import delta_versions, read_log
-from havasu_vc.formats.delta import parse_corner, replay
+from havasu_vc.formats.delta import parse_corner
 from havasu_vc.formats.roaring import parse_deleted, vector_of
 from havasu_vc.model.task import run_task
 from tests.exchange.reading import open_one, read_all
@@ -349,7 +349,7 @@ def test_values_that_are_not_possible(tmp_path: Path) -> None:
         ids(tmp_path)
 
 
-@pytest.mark.parametrize("feature", ["variantType", "typeWidening", "catalogManaged", "new"])
+@pytest.mark.parametrize("feature", ["variantType", "catalogManaged", "new"])
 def test_features_that_are_not_known_are_named(feature: str, tmp_path: Path) -> None:
     begin(tmp_path, IDS, add(tmp_path, "a.parquet", TEN), features=("deletionVectors", feature))
 
@@ -421,17 +421,110 @@ def test_checkpoints_that_are_damaged(tmp_path: Path) -> None:
         read_log(folder)
 
 
-def test_checkpoints_of_the_second_form(tmp_path: Path) -> None:
-    begin(tmp_path, IDS, add(tmp_path, "a.parquet", TEN), features=("v2Checkpoint",))
-    log = tmp_path / "_delta_log"
-    (log / f"{0:020}.checkpoint.{uuid.uuid4()}.parquet").write_bytes(b"PAR1")
-    assert ids(tmp_path) == list(range(10))
+@pytest.mark.parametrize("form", ["parquet", "json"])
+@pytest.mark.parametrize("beside", [0, 1, 2], ids="without {} beside".format)
+def test_checkpoints_of_the_second_form(form: str, beside: int, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    checkpointed(folder)
+    log = folder / "_delta_log"
+    whole = read_log(folder)
+    for number in range(4):
+        (log / f"{number:020}.json").unlink()
+    first = log / f"{3:020}.checkpoint.parquet"
+    actions = [spoken(row) for row in pq.read_table(first).to_pylist()]
+    first.unlink()
+    files = [action for action in actions if "add" in action]
+    own: list[dict[str, Any]] = [{"checkpointMetadata": {"version": 3}}]
+    own += [action for action in actions if "add" not in action and "remove" not in action]
+    (log / "_sidecars").mkdir()
+    for number, part in enumerate([files[n::beside] for n in range(beside)]):
+        name = f"{number:020}.checkpoint.{uuid.uuid4()}.parquet"
+        pq.write_table(pa.Table.from_pylist(part), log / "_sidecars" / name)
+        size = {"sizeInBytes": 1, "modificationTime": 1}
+        own.append({"sidecar": {"path": name if number else f"_delta_log/_sidecars/{name}"} | size})
+    own += [] if beside else files
+    path = log / f"{3:020}.checkpoint.{uuid.uuid4()}.{form}"
+    if form == "json":
+        path.write_text("".join(json.dumps(action) + "\n" for action in own))
+    else:
+        kinds = {kind for action in own for kind in action}
+        pq.write_table(pa.Table.from_pylist([dict.fromkeys(kinds) | a for a in own]), path)
 
-    (log / f"{0:020}.json").unlink()
-    with pytest.raises(UnsupportedVersionError, match="second form"):
+    assert read_log(folder) == whole
+    rows = read_all(open_one(f"delta:{folder}")).to_pylist()
+    assert sorted(row["id"] for row in rows) == [0, 1, 2, 3, 99]
+    assert [each.version for each in delta_versions(str(folder))] == [4]
+
+
+def spoken(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an action as JSON has it, where Arrow says null and gives maps as pairs."""
+    (kind,) = (kind for kind in row if row[kind] is not None)
+    value = {name: item for name, item in row[kind].items() if item is not None}
+    return {
+        kind: {
+            n: dict(v) if isinstance(v, list) and v and isinstance(v[0], tuple) else v
+            for n, v in value.items()
+            if v != []
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "told"),
+    [
+        ({"path": "../../../etc/passwd.parquet"}, "names the file"),
+        ({"path": "gone.parquet"}, "or no file"),
+        ({"path": 7}, "path is not"),
+        ([], "sidecar is not"),
+    ],
+)
+def test_files_that_a_checkpoint_may_not_name(sidecar: Any, told: str, tmp_path: Path) -> None:
+    begin(tmp_path, IDS, add(tmp_path, "a.parquet", TEN), features=("v2Checkpoint",))
+    path = tmp_path / "_delta_log" / f"{0:020}.checkpoint.{uuid.uuid4()}.json"
+    path.write_text(json.dumps({"sidecar": sidecar}) + "\n")
+
+    with pytest.raises(CorruptDatasetError, match=told):
         ids(tmp_path)
-    with pytest.raises(UnsupportedVersionError, match="version 2"):
-        replay([(0, b'{"checkpointMetadata": {"version": 0}}')], "t")
+
+
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
+def test_columns_that_were_widened(feature: str, tmp_path: Path) -> None:
+    old = pa.table(
+        {
+            "id": pa.array([1, None], pa.int32()),
+            "a": pa.array([2, -3], pa.int8()),
+            "f": pa.array([1.5, None], pa.float32()),
+            "d": pa.array([datetime.date(2020, 1, 2), None]),
+            "m": pa.array([Decimal("1.25"), None], pa.decimal128(5, 2)),
+            "i": pa.array([7, None], pa.int32()),
+            "s": pa.array([{"x": 1}, None], pa.struct([("x", pa.int32())])),
+        }
+    )
+    inner = {"type": "struct", "fields": [column("x", "long")]}
+    wide = {"id": "long", "a": "integer", "f": "double", "d": "timestamp_ntz"}
+    wide |= {"m": "decimal(12,4)", "i": "decimal(12,1)"}
+    fields = [column(name, type_) for name, type_ in wide.items()]
+    begin(
+        tmp_path,
+        [*fields, column("s", inner), column("p", "timestamp_ntz")],
+        add(tmp_path, "a.parquet", old, partitionValues={"p": "2020-01-02"}),
+        features=(feature, "timestampNtz"),
+        partition=("p",),
+    )
+
+    moment = datetime.datetime(2020, 1, 2)
+    rows = read_all(open_one(f"delta:{tmp_path}")).to_pylist()
+    assert rows[0] == {
+        "id": 1,
+        "a": 2,
+        "f": 1.5,
+        "d": moment,
+        "m": Decimal("1.2500"),
+        "i": Decimal("7.0"),
+        "s": {"x": 1},
+        "p": moment,
+    }
+    assert rows[1] == dict.fromkeys(rows[0]) | {"a": -3, "p": moment}
 
 
 def boxed(folder: Path, name: str, x: float, kind: str = "POINT", **how: Any) -> dict[str, Any]:
