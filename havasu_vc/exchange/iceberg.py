@@ -96,7 +96,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     table = _table_at(place, allowed=map(Path, options.allowed))
     snapshot = snapshot_of(table, options.snapshot)
     known = schema_of(table, None if options.columns_of_now else options.snapshot)
-    files = () if snapshot is None else live_files(table, snapshot.snapshot_id)
+    files = () if snapshot is None else live_files(table, snapshot.snapshot_id, parquet=False)
     names = tuple(kept_names(known.names, options))
     key = options.primary_key
     if key is None:

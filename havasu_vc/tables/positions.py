@@ -42,6 +42,7 @@ from havasu_vc.model.types import Field, List, Map, Struct
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.tables.locations import damaged, missing, reading_document, reading_table_file
+from havasu_vc.tables.other_forms import kept_in_parquet
 
 __all__ = [
     "FILE_PATH_ID",
@@ -81,6 +82,7 @@ _MOST_ROWS = 1 << 28
 
 def positions_of(path: str, location: str) -> Positions | None:
     """Return the positions that a delete file takes from one data file, None when none."""
+    path = kept_in_parquet(path)
     try:
         found = os.stat(path)
     except OSError:
@@ -403,6 +405,7 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 def read_equality_deletes(path: str, schema: Schema, ways: tuple[Way, ...]) -> EqualRows:
     """Return the rows of an equality delete file, in the columns at some places of a schema."""
+    path = kept_in_parquet(path)
     try:
         found = os.stat(path)
     except OSError:

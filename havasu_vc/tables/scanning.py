@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import damaged, reading_table_file
+from havasu_vc.tables.other_forms import in_parquet
 from havasu_vc.tables.positions import (
     FILE_PATH_ID,
     DeletionVector,
@@ -189,14 +191,15 @@ def read_source(
     source: RowSource, schema: Schema, part: int = 0, parts: int = 1
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live rows of a data file, or of one of several equal parts of it."""
-    with reading_table_file(source.path):
-        groups = None if parts == 1 else _groups(source.path, part, parts)
+    with in_parquet(source.path) as path, reading_table_file(source.path):
+        found = source if path == source.path else replace(source, path=path)
+        groups = None if parts == 1 else _groups(path, part, parts)
         batches = read_row_groups(
-            source.path,
+            path,
             schema,
             groups=groups,
-            deleted=deleted_rows(source, groups=groups),
-            planned=lambda found: _projection(source, found, schema),
+            deleted=deleted_rows(found, groups=groups),
+            planned=lambda there: _projection(source, there, schema),
         )
         for batch in batches:
             _check(batch, source.path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import damaged, reading_document
+from havasu_vc.tables.other_forms import OTHER_FORMS
 from havasu_vc.tables.table import Table
 
 __all__ = [
@@ -202,16 +204,24 @@ def read_manifest(table: Table, manifest: ManifestFile) -> Iterator[ManifestEntr
         yield from inherited(parse_manifest(_document(path), str(path)), manifest, str(path))
 
 
-def live_files(table: Table, snapshot_id: int | None = None) -> tuple[LiveFile, ...]:
-    """Return the data and delete files of a snapshot, the current one when none is named."""
-    return live_files_of(table, manifests_of(table, snapshot_of(table, snapshot_id)))
+def live_files(
+    table: Table, snapshot_id: int | None = None, *, parquet: bool = True
+) -> tuple[LiveFile, ...]:
+    """Return the data and delete files of a snapshot, the current one when none is named.
+
+    Where only rows are read, files need not be of `parquet`.
+    """
+    manifests = manifests_of(table, snapshot_of(table, snapshot_id))
+    return live_files_of(table, manifests, parquet=parquet)
 
 
-def live_files_of(table: Table, manifests: Iterable[ManifestFile]) -> tuple[LiveFile, ...]:
+def live_files_of(
+    table: Table, manifests: Iterable[ManifestFile], *, parquet: bool = True
+) -> tuple[LiveFile, ...]:
     """Return the files that some manifests hold, in the order of these."""
     return tuple(
         LiveFile(
-            _usable(entry.file),
+            _usable(entry.file, parquet=parquet),
             manifest.spec_id,
             entry.sequence_number or 0,
             entry.file_sequence_number or 0,
@@ -239,12 +249,14 @@ def _by_path(manifests: Iterable[ManifestFile]) -> dict[str, ManifestFile]:
     return {manifest.path: manifest for manifest in manifests}
 
 
-def _usable(file: DataFile) -> DataFile:
+def _usable(file: DataFile, *, parquet: bool) -> DataFile:
     if file.key_metadata is not None:
         raise _encrypted(file.path)
+    if not parquet and file.file_format.upper() in OTHER_FORMS:
+        return replace(file, split_offsets=None)  # it is rewritten whole
     if file.file_format.upper() != "PARQUET" and not _is_vector(file):
         raise NotYetSupportedError(
-            f"{file.path} is an {file.file_format} file; only Parquet files are read",
+            f"{file.path} is an {file.file_format} file; only Parquet files stay as they are",
             hints=(
                 "set the table property write.format.default to parquet, then"
                 " CALL <catalog>.system.rewrite_data_files",

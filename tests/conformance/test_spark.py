@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 PROGRAM = "Spark with Iceberg"
 # Spark has neither times of day nor UUIDs nor bytes of one length.
 HELD = KINDS - {"time", "uuid", "fixed"}
+FORMS = [
+    {"format.default": "parquet"},
+    {"format.default": "orc"},
+    {"format.default": "avro"},
+    {"format.default": "avro", "avro.compression-codec": "snappy"},
+    {"format.default": "avro", "avro.compression-codec": "zstd"},
+]
 TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket", "truncate")
 WRITES = Abilities(kinds=HELD, steps=(*ours.STEPS, Partition), transforms=TRANSFORMS)
 COMMITS = Abilities(kinds=HELD, steps=ours.STEPS)
@@ -38,15 +45,26 @@ Catalog = Callable[[Path | str], str]
     history=histories(WRITES),
     version=st.sampled_from([1, 2, 3]),
     way=st.sampled_from(["copy-on-write", "merge-on-read"]),
+    form=st.sampled_from(FORMS),
+    deletes=st.sampled_from(FORMS),
 )
 @tried
 def test_import(
-    history: History, version: int, way: str, spark: "SparkSession", iceberg: Catalog, tally: Tally
+    history: History,
+    version: int,
+    way: str,
+    form: dict[str, str],
+    deletes: dict[str, str],
+    spark: "SparkSession",
+    iceberg: Catalog,
+    tally: Tally,
 ) -> None:
     with folder() as place:
         written = Written(spark, f"{iceberg(place / 'lake')}.n.t")
         modes = {f"write.{each}.mode": way for each in ("delete", "update", "merge")}
         properties = {"format-version": str(version)} | ({} if version == 1 else modes)
+        properties |= {f"write.{name}": value for name, value in form.items()}
+        properties |= {f"write.delete.{name}": value for name, value in deletes.items()}
         written.make(history.first, "iceberg", properties)
         for step, before in zip(history.steps, history.states, strict=False):
             written.apply(step, before)

@@ -1,19 +1,18 @@
 """Avro container files as Iceberg uses them: written to reproducible bytes, read within bounds.
 
-Values are encoded and decoded here rather than by a library for two reasons. A manifest
-is one record type that never changes, and code for that type alone is several times
-faster than code for any. And a manifest from a stranger must not be able to claim a
-billion values, or to unpack to a billion bytes: every count and length is held against
-the bytes that are there before anything is allocated.
+Values are encoded and decoded here rather than by a library for two reasons. A manifest is one
+record type that never changes, and code for that type alone is several times faster than code for
+any. And a manifest from a stranger must not be able to claim a billion values, or to unpack to a
+billion bytes: every count and length is held against the bytes that are there.
 
-Records are read as dicts by Iceberg's field id (by name where a field has none), so
-the order of fields does not matter and unknown ones are passed over. What cannot be
-read raises `Malformed`, which callers turn into an error that names the file.
+Records are dicts by Iceberg's field id, by name where a field has none. What cannot be read raises
+`Malformed`; callers then name the file.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +34,7 @@ __all__ = [
     "encode_text",
     "format_container",
     "parse_container",
+    "read_blocks",
     "read_bytes",
     "read_count",
     "read_long",
@@ -43,12 +43,14 @@ __all__ = [
 
 # Values of Avro, decoded by what their schema compiles to.
 #
-# `compile_schema` returns one function that reads a value at a place and returns it with
-# the place after. Every count and length is held against the bytes that are left, arrays
-# must take bytes, and records cannot be used by name, so that work and memory stay in
-# proportion to the bytes whatever the schema says.
+# `compile_schema` returns a function that reads a value at a place and returns it with the place
+# after. Counts and lengths are held against the bytes that are left, arrays must take bytes, and
+# records cannot be used by name: work and memory stay in proportion to the bytes.
 
 _DEEPEST = 24
+
+Data: TypeAlias = bytes | mmap.mmap
+_Blocks: TypeAlias = Iterator[tuple[int, bytes]]
 
 Decoder: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """Returns the value at a place and the place after it."""
@@ -58,7 +60,7 @@ class Malformed(ValueError):
     """The bytes are not the Avro that they claim to be."""
 
 
-def read_long(data: bytes, place: int) -> tuple[int, int]:
+def read_long(data: Data, place: int) -> tuple[int, int]:
     """Return an integer."""
     byte = data[place]
     place += 1
@@ -79,7 +81,7 @@ def read_long(data: bytes, place: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), place
 
 
-def read_count(data: bytes, place: int) -> tuple[int, int]:
+def read_count(data: Data, place: int) -> tuple[int, int]:
     """Return how many items the next part of an array or map has."""
     count, place = read_long(data, place)
     if count < 0:
@@ -93,7 +95,7 @@ def read_count(data: bytes, place: int) -> tuple[int, int]:
     return count, place
 
 
-def read_bytes(data: bytes, place: int) -> tuple[bytes, int]:
+def read_bytes(data: Data, place: int) -> tuple[bytes, int]:
     """Return bytes."""
     length, place = read_long(data, place)
     end = place + length
@@ -300,9 +302,7 @@ def _pairs(key: Decoder, value: Decoder) -> Decoder:
 def _remembering(decode: Decoder) -> Decoder:
     """Return a decoder that reads the same bytes once where they stand again and again.
 
-    Files that stand one after another in a manifest have as many rows, as many nulls, and
-    often the same bounds. Maps say where they end, so bytes that begin alike are alike.
-    What is returned is shared; nobody changes it.
+    Maps say where they end, so bytes that begin alike are alike. What is returned is shared.
     """
     last: tuple[bytes, Any] = (b"", None)
 
@@ -318,8 +318,8 @@ def _remembering(decode: Decoder) -> Decoder:
     return read
 
 
-# A manifest is full of maps of numbers. In the next two, numbers of up to three bytes are
-# read in place, as `read_long` reads them: it makes manifests more than twice as fast.
+# In the next two, numbers of up to three bytes are read in place: it makes manifests, which are
+# full of maps of numbers, more than twice as fast.
 
 
 def _numbers(data: bytes, place: int) -> tuple[dict[int, int], int]:
@@ -386,8 +386,7 @@ SYNC = b"havasu-vc iceber"
 MOST_BYTES = 256 * 1024 * 1024
 """A file that unpacks to more is refused."""
 MOST_TIMES = 64
-"""So is one that unpacks to so many times its size and `_FREE_BYTES` more: each file that a
-manifest names has a name of its own, so manifests are a few times larger than when packed."""
+"""So is one that unpacks to so many times its size, and `_FREE_BYTES`."""
 _FREE_BYTES = 4 * 1024 * 1024
 _BLOCK_BYTES = 64 * 1024
 _LEVEL = 6
@@ -483,8 +482,6 @@ def _block(records: list[bytes]) -> tuple[bytes, bytes, bytes]:
 
 def parse_container(data: bytes) -> Container:
     """Return a container file, its blocks unpacked."""
-    if not data.startswith(MAGIC):
-        raise Malformed("it is not an Avro file")
     try:
         return _container(data)
     except (IndexError, struct.error):
@@ -492,36 +489,66 @@ def parse_container(data: bytes) -> Container:
 
 
 def _container(data: bytes) -> Container:
-    header, place = _read_header(data, len(MAGIC))
-    sync = data[place : place + 16]
-    place += 16
-    if len(sync) != 16:
-        raise Malformed("it ends too early")
-    codec = header.pop("avro.codec", b"null").decode(errors="replace")
+    schema, header, found = _blocks(data, min(MOST_BYTES, MOST_TIMES * len(data) + _FREE_BYTES))
     try:
-        schema = json.loads(header.pop("avro.schema"))
         metadata = {name: value.decode() for name, value in header.items()}
+    except ValueError:
+        raise Malformed("its header is not JSON and text") from None
+    return Container(schema, metadata, tuple(found))
+
+
+def read_blocks(data: Data) -> tuple[Any, Iterator[Container]]:
+    """Return the schema of a file of any size, and its blocks one by one, unpacked when reached."""
+    try:
+        schema, _, found = _blocks(data, None)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+    return schema, (Container(schema, {}, (block,)) for block in found)
+
+
+def _blocks(data: Data, most: int | None) -> tuple[Any, dict[str, bytes], _Blocks]:
+    """Return schema, header and blocks, which unpack to at most so much in all, or else each."""
+    schema, header, codec, start = _opened(data)
+    sync = header.pop("")
+
+    def blocks() -> _Blocks:
+        place, left = start, MOST_BYTES if most is None else most
+        while place < len(data):
+            try:
+                count, place = read_long(data, place)
+                packed, place = read_bytes(data, place)
+            except IndexError:
+                raise Malformed("it ends too early") from None
+            if data[place : place + 16] != sync:
+                raise Malformed("a block does not end where it should")
+            place += 16
+            block = _unpack(packed, codec, left)
+            if not 0 <= count <= len(block):
+                raise Malformed("a block claims more records than it has bytes")
+            left -= 0 if most is None else len(block)
+            yield count, block
+
+    return schema, header, blocks()
+
+
+def _opened(data: Data) -> tuple[Any, dict[str, bytes], str, int]:
+    """Return schema, what else the header says with the sync mark as "", codec and its end."""
+    if data[: len(MAGIC)] != MAGIC:
+        raise Malformed("it is not an Avro file")
+    header, place = _read_header(data, len(MAGIC))
+    header[""] = data[place : place + 16]
+    try:
+        header[""][15]  # it ends too early otherwise
+        schema = json.loads(header.pop("avro.schema"))
     except KeyError:
         raise Malformed("it has no schema") from None
     except (ValueError, RecursionError):
         raise Malformed("its header is not JSON and text") from None
-    blocks: list[tuple[int, bytes]] = []
-    left = min(MOST_BYTES, MOST_TIMES * len(data) + _FREE_BYTES)
-    while place < len(data):
-        count, place = read_long(data, place)
-        packed, place = read_bytes(data, place)
-        if data[place : place + 16] != sync:
-            raise Malformed("a block does not end where it should")
-        place += 16
-        block = _unpack(packed, codec, left)
-        if not 0 <= count <= len(block):
-            raise Malformed("a block claims more records than it has bytes")
-        left -= len(block)
-        blocks.append((count, block))
-    return Container(schema, metadata, tuple(blocks))
+    codec = header.pop("avro.codec", b"null").decode(errors="replace")
+    return schema, header, codec, place + 16
 
 
-def _read_header(data: bytes, place: int) -> tuple[dict[str, bytes], int]:
+def _read_header(data: Data, place: int) -> tuple[dict[str, bytes], int]:
     header: dict[str, bytes] = {}
     while True:
         count, place = read_count(data, place)
@@ -564,8 +591,7 @@ def _unpacked(packed: bytes, codec: str, most: int) -> bytes:
             if length > most:
                 raise Malformed("it unpacks to more than a file of its size should")
             # The last four bytes are a checksum.
-            found: bytes = pa.decompress(packed[:-4], length, codec="snappy", asbytes=True)
-            return found
+            return bytes(pa.decompress(packed[:-4], length, codec="snappy", asbytes=True))
         case "zstandard":
             with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
                 streamed: bytes = stream.read(most + 1)

@@ -274,7 +274,7 @@ class DataFile:
     content: DataFileContent = DataFileContent.DATA
     """Its content."""
     file_format: str = "PARQUET"
-    """`PARQUET`; `PUFFIN` of deletion vectors; `AVRO` and `ORC` are refused by readers."""
+    """`PARQUET`, `AVRO` or `ORC`; `PUFFIN` of deletion vectors."""
     partition: Mapping[int, Any] = field(default_factory=dict)
     """Python values by partition field id."""
     column_sizes: Mapping[int, int] | None = None
