@@ -24,7 +24,7 @@ from havasu_vc.exchange.edit_state import (
 from havasu_vc.exchange.edit_values import edit_form, edited_rows, restore_exact
 from havasu_vc.exchange.gdal import open_stream
 from havasu_vc.exchange.ogr import open_layer
-from havasu_vc.exchange.ogr_formats import find_vector_files, read_only
+from havasu_vc.exchange.ogr_formats import find_vector_files, quoted, read_only
 from havasu_vc.exchange.ogr_values import ValueCheck, refuse_odd_values
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
@@ -96,7 +96,7 @@ def open_edited_layer(path: Path, state: LayerState) -> EditedLayer | None:
     (file,) = find_vector_files(path)
     source = open_layer(file, state.table, SourceOptions(primary_key=()))
     before = state.columns
-    renamed = _renamed(before, now)
+    renamed = _renamed(before, now, path, state.table)
     names_now = {column.name for column in now}
     kept: list[Field] = []
     dropped = []
@@ -139,17 +139,40 @@ def open_edited_layer(path: Path, state: LayerState) -> EditedLayer | None:
     )
 
 
-def _renamed(before: Sequence[TableColumn], now: Sequence[TableColumn]) -> dict[str, str]:
-    """Return new names by old ones, told by place and type where a name is gone."""
-    if len(before) != len(now):
+def _renamed(
+    before: Sequence[TableColumn], now: Sequence[TableColumn], path: Path, table: str
+) -> dict[str, str]:
+    """Return new names by old ones, told by place and type where a name is gone.
+
+    A column that is renamed keeps its place, and one that is added comes last. Where others were
+    added, one without a value in any row is new rather than renamed.
+    """
+    if len(before) > len(now):
         return {}
     names_before = {column.name for column in before}
     names_now = {column.name for column in now}
-    return {
-        old.name: new.name
-        for old, new in zip(before, now, strict=True)
-        if old.type == new.type and old.name not in names_now and new.name not in names_before
-    }
+    found: dict[str, str] = {}
+    for old, new in zip(before, now, strict=False):
+        if old.type == new.type and old.name not in names_now and new.name not in names_before:
+            found[old.name] = new.name
+        elif old.name != new.name and len(before) < len(now):
+            return {}  # one is gone, so places say nothing
+    if found and len(before) < len(now):
+        empty = _empty_columns(path, table, tuple(found.values()))
+        found = {old: new for old, new in found.items() if new not in empty}
+    return found
+
+
+def _empty_columns(path: Path, table: str, names: Sequence[str]) -> set[str]:
+    """Return those of some columns that hold no value, of a table with rows."""
+    with closing(sqlite3.connect(read_only(str(path)), uri=True)) as database:
+
+        def holds(name: str | None) -> bool:
+            wanted = "1" if name is None else f"{quoted(name)} IS NOT NULL"
+            sql = f"SELECT 1 FROM {quoted(table)} WHERE {wanted} LIMIT 1"
+            return database.execute(sql).fetchone() is not None
+
+        return {name for name in names if not holds(name)} if holds(None) else set()
 
 
 @kernel

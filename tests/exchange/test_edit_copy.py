@@ -217,6 +217,27 @@ def test_columns_added_dropped_and_renamed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_column_renamed_and_others_added_at_once(filled: bool, tmp_path: Path) -> None:
+    table = pa.table({"id": [1, 2], "a": ["x", "y"], "b": ["p", None], "c": [1.5, 2.5]})
+    header, rows = stored(table, key=("id",))
+    path = tmp_path / "a.gpkg"
+    copied(path, header, rows)
+    sql(path, "ALTER TABLE t ADD COLUMN note TEXT", "ALTER TABLE t RENAME COLUMN a TO label",
+        "ALTER TABLE t RENAME COLUMN b TO other", "ALTER TABLE t ADD COLUMN size INTEGER",
+        "UPDATE t SET note = 'new' WHERE id = 2")  # fmt: skip
+    if not filled:
+        sql(path, "UPDATE t SET other = NULL")
+
+    (changed,) = read_edit_copy(path).layers
+
+    assert dict(changed.renamed) == {"a": "label"} | ({"b": "other"} if filled else {})
+    assert changed.added == (("note", "size") if filled else ("other", "note", "size"))
+    assert changed.dropped == (() if filled else ("b",))
+    assert changed.schema.by_id[2].name == "label"
+    assert read_all(changed).column("label").to_pylist() == ["x", "y"]
+
+
 def test_several_datasets_in_one_copy(tmp_path: Path) -> None:
     flat, flat_rows = stored(FLAT, key=("id",), geometries={"geom": POINTS})
     rich, rich_rows = stored(RICH, key=("id",))
