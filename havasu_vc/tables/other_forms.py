@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.iceberg.avro import Malformed, UnknownCodec, read_blocks
@@ -98,8 +99,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _orc(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    from pyarrow import orc
-
     try:
         file = orc.ORCFile(path)
         schema = pa.schema([_orc_field(field) for field in file.schema])
