@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.picking import PickRequest as PickRequest
     from havasu_vc.merging.picking import RebaseRequest as RebaseRequest
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
+    from havasu_vc.merging.picking import continue_merge as continue_merge
     from havasu_vc.merging.picking import pick_several as pick_several
     from havasu_vc.merging.picking import rebase as rebase
     from havasu_vc.merging.picking import revert as revert
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from havasu_vc.merging.resolving import resolve as resolve
     from havasu_vc.merging.state import read_cut_off as read_cut_off
     from havasu_vc.merging.takeover import abort_merge as abort_merge
-    from havasu_vc.merging.takeover import continue_merge as continue_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
     from havasu_vc.merging.trees import RootTree as RootTree
     from havasu_vc.merging.trees import base_tree as base_tree
@@ -57,13 +57,14 @@ __getattr__ = loads(
             "PickRequest",
             "RebaseRequest",
             "cherry_pick",
+            "continue_merge",
             "pick_several",
             "rebase",
             "revert",
             "skip_commit",
         ],
         "resolving": ["conflicts", "labels", "resolve"],
-        "takeover": ["abort_merge", "continue_merge"],
+        "takeover": ["abort_merge"],
         "state": ["read_cut_off"],
         "trees": ["MergeRules", "RootTree", "base_tree", "merge_trees", "root_tree"],
         "views": [

@@ -15,7 +15,7 @@ is truly in conflict stops it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -28,17 +28,32 @@ from havasu_vc.errors import (
     UnsupportedRepositoryError,
 )
 from havasu_vc.history.conflicts import MergePolicy
-from havasu_vc.merging.merge_commits import MergeResult, drop_merge, merge_commits, require_calm
+from havasu_vc.merging import takeover
+from havasu_vc.merging.merge_commits import (
+    MergeResult,
+    conclude_merge,
+    drop_merge,
+    merge_commits,
+    require_calm,
+    require_resolved,
+)
+from havasu_vc.merging.resetting import reset
 from havasu_vc.merging.state import (
     MergeState,
+    Todo,
     begin,
     drop_state,
+    forget,
     read_state,
+    read_waiting,
     require_not_cut_off,
+    require_state,
     set_waiting,
+    write_todo,
 )
 from havasu_vc.merging.takeover import go_on
 from havasu_vc.model.changes import count_changes
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
@@ -53,6 +68,7 @@ __all__ = [
     "PickRequest",
     "RebaseRequest",
     "cherry_pick",
+    "continue_merge",
     "pick_several",
     "rebase",
     "revert",
@@ -80,8 +96,13 @@ class PickRequest:
 
 def revert(repo: OpenRepo, request: PickRequest) -> MergeResult:
     """Commit the opposite of what a commit changed."""
+    require_calm(repo)
+    return _merged(repo, _reverting(repo, request), dry_run=request.dry_run)
+
+
+def _reverting(repo: OpenRepo, request: PickRequest) -> MergeState:
     ours, undone, parent = _commits(repo, request.revision, request.mainline)
-    state = MergeState(
+    return MergeState(
         ours,
         parent,
         f"the parent of {request.revision}",
@@ -90,16 +111,20 @@ def revert(repo: OpenRepo, request: PickRequest) -> MergeResult:
         kind="revert",
         base=undone.id,
     )
-    return _merged(repo, state, dry_run=request.dry_run)
 
 
 def cherry_pick(repo: OpenRepo, request: PickRequest) -> MergeResult:
     """Commit again on HEAD what a commit changed, as its author's."""
+    require_calm(repo)
+    return _merged(repo, _picking(repo, request), dry_run=request.dry_run)
+
+
+def _picking(repo: OpenRepo, request: PickRequest) -> MergeState:
     ours, picked, parent = _commits(repo, request.revision, request.mainline)
     text = request.message or picked.message
     if request.record:
         text = f"{text.rstrip()}\n\n(cherry picked from commit {picked.id})\n"
-    state = MergeState(
+    return MergeState(
         ours,
         picked.id,
         request.revision,
@@ -109,7 +134,6 @@ def cherry_pick(repo: OpenRepo, request: PickRequest) -> MergeResult:
         base=parent,
         author=picked.author,
     )
-    return _merged(repo, state, dry_run=request.dry_run)
 
 
 def _merged(repo: OpenRepo, state: MergeState, *, dry_run: bool) -> MergeResult:
@@ -143,7 +167,6 @@ def _message(undone: Commit, parent: str) -> str:
 
 def _commits(repo: OpenRepo, revision: str, mainline: int | None) -> tuple[str, Commit, str]:
     """Return HEAD's commit, the commit that is meant, and the parent that it is compared with."""
-    require_calm(repo)
     ours, found = repo.resolve("HEAD").commit, repo.resolve(revision).commit
     if ours is None or found is None:
         raise InvalidArgumentError(f"{revision} is no commit")
@@ -189,7 +212,6 @@ class RebaseRequest:
 
 def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
     """Make the commits that upstream lacks again, upon it, row by row and cell by cell."""
-    _require_work_tree(repo, "rebase")
     require_calm(repo)
     if request.upstream is None and request.onto is None:
         raise InvalidArgumentError("a rebase of all commits needs a commit to make them upon")
@@ -197,6 +219,8 @@ def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
     for name in (*names, request.onto):
         if name is not None and repo.resolve(name).commit is None:
             raise InvalidArgumentError(f"{name} is no commit")
+    if not _has_work_tree(repo):
+        return _rebase_commits(repo, request)
     options = ["--rebase-merges"] if request.merges else []
     options += ["--fork-point"] if request.fork_point else []
     options += [] if request.onto is None else ["--onto", request.onto]
@@ -214,13 +238,21 @@ def pick_several(
     policy: MergePolicy | None = None,
 ) -> MergeResult:
     """Cherry-pick or revert (`kind`) commits and ranges, each with a commit of its own."""
-    _require_work_tree(repo, kind)
     require_calm(repo)
     for text in revisions:
         for name in text.removeprefix("^").replace("...", "..").split(".."):
             repo.resolve(name or "HEAD")
     if not repo.git.git("rev-list", "-1", *revisions, "--").text:
         raise NoChangesError(f"empty commit set passed: no commit is in {' '.join(revisions)}")
+    if not _has_work_tree(repo):
+        ranges = any(".." in text or text.startswith("^") for text in revisions)
+        order = ["--topo-order"] if ranges else ["--no-walk=unsorted"]
+        order += ["--reverse"] if ranges and kind == "cherry-pick" else []
+        commits = repo.git.git("rev-list", *order, *revisions, "--").lines
+        for name in commits:
+            _parent(read_commit(repo.git.objects, name), name[:10], mainline)
+        begin(repo.git, kind)
+        return _go_through(repo, kind, commits, mainline=mainline, record=record, policy=policy)
     options = [] if mainline is None else ["--mainline", str(mainline)]
     options += ["-x"] if record else []
     options += ["--no-edit"] if kind == "revert" else []
@@ -230,6 +262,11 @@ def pick_several(
 def skip_commit(repo: OpenRepo) -> MergeResult:
     """Leave out the commit at which a cherry-pick, revert or rebase waits, and go on."""
     require_no_merge_of_kart(repo.git)
+    if (waiting := read_waiting(repo.git)) is not None:
+        decided = require_state(repo.git).policy
+        set_waiting(repo.git, False)
+        drop_merge(repo)
+        return _go_on(repo, waiting[1], decided)
     state = read_state(repo.git) if merge_waits(repo.git) else None
     stopped = read_stopped(repo.git)
     kind = stopped.kind if stopped is not None else None if state is None else state.kind
@@ -260,14 +297,90 @@ def _run(repo: OpenRepo, command: Sequence[str], policy: MergePolicy | None) -> 
     return result
 
 
-def _require_work_tree(repo: OpenRepo, kind: str) -> None:
-    if repo.git.is_bare or repo.git.is_kart:
-        others = {
-            "rebase": "`havasu-vc merge` brings the branches together without one",
-            "cherry-pick": "`havasu-vc cherry-pick COMMIT` takes one after the other without one",
-            "revert": "`havasu-vc revert COMMIT` takes one after the other without one",
-        }
+def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+    """Conclude what waits, whoever began it, and go on with the commits that come after."""
+    waiting = read_waiting(repo.git)
+    if waiting is None:
+        return takeover.continue_merge(repo, message=message)
+    state = require_state(repo.git)
+    require_resolved(state)
+    set_waiting(repo.git, False)
+    result = conclude_merge(repo, message=message)
+    return _go_on(repo, waiting[1], state.policy, result.changes)
+
+
+def _has_work_tree(repo: OpenRepo) -> bool:
+    """Whether git can go through commits: Kart's work trees hold no datasets."""
+    return not (repo.git.is_bare or repo.git.is_kart)
+
+
+def _rebase_commits(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
+    """Rebase HEAD's branch where git cannot."""
+    if request.merges or request.branch is not None:
         raise UnsupportedRepositoryError(
-            f"this operation must be run in a work tree: {kind} of several commits",
-            hints=(others[kind],),
+            "without a work tree, a rebase is of HEAD's branch and leaves merges out",
+            hints=("`havasu-vc switch BRANCH` first, and leave --rebase-merges out",),
         )
+    onto = repo.resolve(request.onto or request.upstream or "").commit or ""
+    upstream = onto if request.upstream is None else repo.resolve(request.upstream).commit or ""
+    left = upstream
+    if request.fork_point and request.upstream is not None:
+        asked = ("merge-base", "--fork-point", request.upstream, "HEAD")
+        left = repo.git.git(*asked, check=False).text.strip() or upstream
+    how = ("--reverse", "--topo-order", "--no-merges", "--cherry-pick", "--right-only")
+    commits = repo.git.git("rev-list", *how, f"{upstream}...HEAD", f"^{left}", "--").lines
+    head = read_head(repo.git)
+    if (
+        repo.git.git("rev-list", "--reverse", "--topo-order", f"{onto}..HEAD", "--").lines
+        == commits
+    ):
+        if not repo.git.git("rev-list", "-1", f"HEAD..{onto}", "--").text.strip():
+            return MergeResult("up-to-date", head.commit)
+    begin(repo.git, "rebase")
+    write_todo(repo.git, Todo("rebase", head.commit or "", tuple(commits)))
+    reset(repo, onto, mode="soft")
+    return _go_through(repo, "rebase", commits, policy=request.policy)
+
+
+def _go_on(
+    repo: OpenRepo,
+    todo: Todo,
+    policy: MergePolicy,
+    changes: Mapping[str, ChangeCounts] | None = None,
+) -> MergeResult:
+    return _go_through(
+        repo,
+        todo.kind,
+        todo.rest,
+        mainline=todo.mainline,
+        record=todo.record,
+        policy=policy,
+        changes=changes,
+    )
+
+
+def _go_through(
+    repo: OpenRepo,
+    kind: str,
+    commits: Sequence[str],
+    *,
+    mainline: int | None = None,
+    record: bool = False,
+    policy: MergePolicy | None = None,
+    changes: Mapping[str, ChangeCounts] | None = None,
+) -> MergeResult:
+    """Pick or revert commits one by one, until one is in conflict."""
+    counted = dict(changes or {})
+    for place, commit in enumerate(commits):
+        ours = repo.head().commit or ""
+        write_todo(repo.git, Todo(kind, ours, tuple(commits[place + 1 :]), mainline, record))
+        one = PickRequest(commit, mainline, record=record, policy=policy)
+        state = _reverting(repo, one) if kind == "revert" else _picking(repo, one)
+        result = merge_commits(repo, state)
+        for path, counts in _counted(repo, result, ours).changes.items():
+            counted[path] = counted.get(path, ChangeCounts()) + counts
+        if result.kind == "conflicts":
+            set_waiting(repo.git, True)
+            return replace(result, changes=counted)
+    forget(repo.git)
+    return MergeResult(kind, read_head(repo.git).commit, counted)

@@ -7,9 +7,8 @@ it always does. The internals of datasets are never staged: they follow the bran
 from __future__ import annotations
 
 from havasu_vc.errors import InvalidArgumentError, StateError
-from havasu_vc.merging.state import drop_state
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.repo.waiting import drop_state, merge_waits, require_no_merge_of_kart
 from havasu_vc.store.index import in_step, mend
 from havasu_vc.store.refs import move_head, read_head
 

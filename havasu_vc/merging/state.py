@@ -33,6 +33,7 @@ from havasu_vc.history.conflicts import (
     conflict_columns,
     conflict_table,
 )
+from havasu_vc.merging.resetting import reset
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import (
@@ -41,7 +42,7 @@ from havasu_vc.repo.waiting import (
     merge_waits,
     require_no_merge_of_kart,
 )
-from havasu_vc.store.commits import Signature, parse_signature
+from havasu_vc.store.commits import Signature, parse_signature, read_commit
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.refs import BRANCHES, read_head
@@ -50,16 +51,19 @@ from havasu_vc.store.repository import GitRepository
 __all__ = [
     "Begun",
     "MergeState",
+    "Todo",
     "begin",
     "drop_state",
     "forget",
     "put_back",
     "read_cut_off",
     "read_state",
+    "read_waiting",
     "require_not_cut_off",
     "require_state",
     "set_waiting",
     "write_state",
+    "write_todo",
 ]
 
 _VERSION = 2
@@ -290,6 +294,9 @@ def require_state(git: GitRepository) -> MergeState:
 # disk, its own `--abort` refuses, or leaves the branch where it had got. What is noted here puts
 # HEAD, its branch and the index back in one go. The note says `runs` while git works and `waits`
 # while a conflict does; only one that runs, of a git that is gone, means that it was cut off.
+#
+# Without a work tree (in bare repositories and Kart's) git does not go through commits; we do, and
+# what is left to do is noted beside it (`Todo`).
 
 
 _FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
@@ -307,8 +314,25 @@ class Begun:
     commit: str
 
 
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """The rest of a sequence that we go through ourselves."""
+
+    kind: str
+    """`cherry-pick`, `rebase` or `revert`."""
+    ours: str
+    """HEAD's commit before the commit that is at work."""
+    rest: tuple[str, ...]
+    """The commits that come after it."""
+    mainline: int | None = None
+    """The parent that merges are compared with."""
+    record: bool = False
+    """Whether messages name the commits."""
+
+
 def begin(git: GitRepository, kind: str) -> None:
     """Note where HEAD is, before git begins."""
+    forget(git)
     head = read_head(git)
     if head.commit is not None:
         _write(git, "runs", Begun(kind, head.branch, head.commit))
@@ -323,7 +347,22 @@ def set_waiting(git: GitRepository, waits: bool) -> None:
 
 def forget(git: GitRepository) -> None:
     """Forget what was noted: it is through, or dropped."""
+    _todo_path(git).unlink(missing_ok=True)
     _path(git).unlink(missing_ok=True)
+
+
+def write_todo(git: GitRepository, todo: Todo) -> None:
+    """Note what is left to do, before the next commit is made."""
+    parts = (todo.kind, todo.ours, todo.rest, todo.mainline, todo.record)
+    replace_file(_todo_path(git), json.dumps(parts).encode())
+
+
+def read_waiting(git: GitRepository) -> tuple[Begun, Todo] | None:
+    """Return a sequence of ours that waits for conflicts to be resolved, and its rest."""
+    found, todo = _read(git), _read_todo(git)
+    if found is None or todo is None or found[0] != "waits" or not merge_waits(git):
+        return None
+    return (found[1], todo) if read_head(git).commit == todo.ours else None
 
 
 def read_cut_off(git: GitRepository) -> Begun | None:
@@ -332,6 +371,8 @@ def read_cut_off(git: GitRepository) -> Begun | None:
     if found is None or found[0] != "runs":
         return None
     begun = found[1]
+    if (todo := _read_todo(git)) is not None:
+        return begun if _stands_at(git, todo) else None
     return begun if _is_half_done(git) and _only_moved_by(git, begun) else None
 
 
@@ -348,6 +389,11 @@ def require_not_cut_off(git: GitRepository) -> None:
 def put_back(repo: OpenRepo, begun: Begun) -> None:
     """Drop a sequence that was cut off: HEAD, its branch and the index are as before it."""
     git = repo.git
+    if git.is_bare or git.is_kart:
+        drop_state(git)
+        reset(repo, begun.commit, mode="soft")
+        forget(git)
+        return
     paths = {*repo.folders(repo.resolve("HEAD")), *repo.folders(repo.resolve(begun.commit))}
     # git puts what it had stashed by itself with the other stashes.
     git.git(begun.kind, "--quit", check=False, once=True)
@@ -363,6 +409,16 @@ def put_back(repo: OpenRepo, begun: Begun) -> None:
     drop_state(git)
     forget(git)
     sweep(git, sorted(paths))
+
+
+def _stands_at(git: GitRepository, todo: Todo) -> bool:
+    """Whether HEAD is where a sequence of ours was cut off: before or after its commit."""
+    commit = read_head(git).commit
+    if commit is None or commit == todo.ours:
+        return commit is not None
+    with suppress(HavasuError):
+        return todo.ours in read_commit(git.objects, commit).parents
+    return False
 
 
 def _is_half_done(git: GitRepository) -> bool:
@@ -386,6 +442,17 @@ def _only_moved_by(git: GitRepository, begun: Begun) -> bool:
 
 def _path(git: GitRepository) -> Path:
     return git.git_directory / "havasu" / "sequence"
+
+
+def _todo_path(git: GitRepository) -> Path:
+    return git.git_directory / "havasu" / "todo.json"
+
+
+def _read_todo(git: GitRepository) -> Todo | None:
+    with suppress(OSError, ValueError, TypeError):
+        kind, ours, rest, mainline, record = json.loads(_todo_path(git).read_bytes())
+        return Todo(kind, ours, tuple(rest), mainline, record)
+    return None
 
 
 def _write(git: GitRepository, state: str, begun: Begun) -> None:

@@ -34,6 +34,7 @@ from havasu_vc.merging.state import (
     put_back,
     read_cut_off,
     read_state,
+    read_waiting,
     require_not_cut_off,
     set_waiting,
     write_state,
@@ -323,6 +324,8 @@ def abort_merge(repo: OpenRepo) -> None:
     """Give up the merge that waits, whoever began it; HEAD is where it was before."""
     require_no_merge_of_kart(repo.git)
     begun = read_cut_off(repo.git)
+    if begun is None and (waiting := read_waiting(repo.git)) is not None:
+        begun = waiting[0]
     if begun is not None:
         put_back(repo, begun)
         return

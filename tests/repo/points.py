@@ -26,13 +26,16 @@ def table(rows: Rows) -> pa.Table:
     )
 
 
-def make(path: Path, rows: Rows, *, dataset: str = "points", bare: bool = False) -> Repo:
+def make(
+    path: Path, rows: Rows, *, dataset: str = "points", bare: bool = False, kart: bool = False
+) -> Repo:
     """Make a repository with one dataset."""
 
     def anew(place: Path) -> None:
-        add(empty_repo(place, bare=bare, settings=LOCAL), place.parent, rows, dataset)
+        made = empty_repo(place, bare=bare, kart=kart, settings=LOCAL)
+        add(made, place.parent, rows, dataset)
 
-    again(("points", repr(rows), dataset, bare), anew, path)
+    again(("points", repr(rows), dataset, bare, kart and path.name), anew, path)
     return Repo.open(path, settings=LOCAL)
 
 

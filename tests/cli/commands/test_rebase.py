@@ -4,11 +4,14 @@ import json
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from havasu_vc import Repo
+from havasu_vc.merging import picking
+from havasu_vc.merging.merge_commits import merge_commits
 from tests.cli.conftest import invoke, succeed
 from tests.repo.points import Row, Rows, assert_clean, make, merged_rows, read, write
 from tests.support.git import run_git
@@ -306,9 +309,109 @@ def test_what_makes_no_sense_is_refused(repo: Repo) -> None:
     assert repo.head().commit == head
 
 
-def test_without_a_work_tree_it_says_so(tmp_path: Path) -> None:
-    repo = make(tmp_path / "repo", FIRST, bare=True)
-    for arguments in (("rebase", "HEAD"), ("cherry-pick", "HEAD", "HEAD")):
-        refused = run(repo, *arguments)
-        assert refused.exit_code == 24
-        assert "must be run in a work tree" in refused.stderr
+KINDS = [{"bare": True}, {"kart": True}]
+
+
+@pytest.fixture(params=KINDS, ids=["bare", "Kart's"])
+def treeless(request: pytest.FixtureRequest, tmp_path: Path) -> Repo:
+    """The same branches where git has no work tree to go through commits in; on main."""
+    repo = make(tmp_path / "treeless", FIRST, **request.param)
+    repo.create_branch("dev")
+    write(repo, OURS, message="Ours")
+    repo.switch("dev")
+    for number, rows in enumerate(MORE, 1):
+        write(repo, rows, message=f"Dev {number}")
+    repo.switch("main")
+    return repo
+
+
+def test_picks_without_a_work_tree(treeless: Repo) -> None:
+    said = succeed(run(treeless, "cherry-pick", "-x", "main..dev")).output
+
+    assert read(treeless) == {**FIRST, 1: ("ours", 10), 2: ("b", 3), 7: ("new", 7)}
+    assert subjects(treeless, "HEAD~3..HEAD") == ["Dev 1", "Dev 2", "Dev 3"]
+    assert [line[:6] for line in said.splitlines()[:3]] == ["[main "] * 3
+    assert "(cherry picked from commit" in run_git("log", "-1", "--format=%b", cwd=treeless.path)
+
+    succeed(run(treeless, "revert", "HEAD~3..HEAD"))
+
+    assert read(treeless) == OURS
+    assert subjects(treeless, "HEAD~3..HEAD")[-1] == 'Revert "Dev 1"'
+    succeed(run(treeless, "cherry-pick", "dev", "dev~2"))  # as they are named
+    assert subjects(treeless, "HEAD~2..HEAD") == ["Dev 3", "Dev 1"]
+
+
+def test_a_rebase_without_a_work_tree(treeless: Repo) -> None:
+    treeless.switch("dev")
+    author = run_git("log", "-1", "--format=%an %at", cwd=treeless.path)
+    assert (
+        "Successfully rebased and updated dev." in succeed(run(treeless, "rebase", "main")).output
+    )
+
+    assert read(treeless) == {**FIRST, 1: ("ours", 10), 2: ("b", 3), 7: ("new", 7)}
+    assert subjects(treeless, "main..HEAD") == ["Dev 1", "Dev 2", "Dev 3"]
+    assert run_git("log", "-1", "--format=%an %at", cwd=treeless.path) == author
+    assert "is up to date" in succeed(run(treeless, "rebase", "main")).output
+    treeless.switch("main")
+    succeed(run(treeless, "rebase", "dev"))  # nothing of its own: it moves up
+    assert treeless.resolve("main").commit == treeless.resolve("dev").commit
+
+
+def test_conflicts_without_a_work_tree(treeless: Repo) -> None:
+    clash(treeless)
+    treeless.switch("dev")
+    before = treeless.head().commit
+    stopped = run(treeless, "rebase", "main")
+    assert "Nothing is committed before" in stopped.output
+    assert subjects(treeless, "main..HEAD") == ["Dev 1"]
+    refused = run(treeless, "rebase", "--continue")
+    assert refused.exit_code != 0 and "not resolved yet" in refused.output
+    assert run(treeless, "rebase", "main").exit_code != 0, "one waits"
+
+    succeed(run(treeless, "rebase", "--abort"))
+    assert (treeless.head_branch, treeless.head().commit) == ("dev", before)
+
+    run(treeless, "rebase", "main")
+    succeed(run(treeless, "resolve", "--all", "--with=theirs"))
+    succeed(run(treeless, "rebase", "--continue"))
+    assert read(treeless) == MORE[-1]
+    assert subjects(treeless, "main..HEAD") == ["Dev 1", "Dev 2", "Dev 3"]
+
+    succeed(run(treeless, "reset", "--soft", str(before)))
+    run(treeless, "rebase", "main")
+    succeed(run(treeless, "rebase", "--skip"))
+    assert read(treeless) == {**FIRST, 1: ("ours", 99), 2: ("b", 3), 7: ("new", 7)}
+    assert subjects(treeless, "main..HEAD") == ["Dev 1", "Dev 3"]
+    assert "no merge" in run(treeless, "rebase", "--continue").output
+
+
+def test_a_sequence_that_was_cut_off_is_put_back(
+    treeless: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, made = treeless.head().commit, 0
+
+    def dies(*what: Any, **how: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == 3:
+            raise KeyboardInterrupt
+        return merge_commits(*what, **how)
+
+    monkeypatch.setattr(picking, "merge_commits", dies)
+    with pytest.raises(KeyboardInterrupt):
+        treeless.pick_several("cherry-pick", ["main..dev"])
+    monkeypatch.undo()
+    assert treeless.head().commit != before
+    refused = run(treeless, "cherry-pick", "dev")
+    assert "was cut off, and is half done" in refused.output
+
+    succeed(run(treeless, "cherry-pick", "--abort"))
+
+    assert (treeless.head().commit, read(treeless)) == (before, OURS)
+    succeed(run(treeless, "cherry-pick", "main..dev"))
+
+
+def test_what_a_rebase_without_a_work_tree_has_not(treeless: Repo) -> None:
+    for arguments in (("rebase", "main", "dev"), ("rebase", "-r", "dev")):
+        refused = run(treeless, *arguments)
+        assert refused.exit_code == 24 and "without a work tree" in refused.output
