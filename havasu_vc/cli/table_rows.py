@@ -11,7 +11,7 @@ import click
 from havasu_vc.cli.arguments import parse_assignment, parse_dataset_at, parse_names
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import GeometryError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.library import Repo
     from havasu_vc.model.schema import Schema
+    from havasu_vc.model.types import Field
 
 __all__ = ["FORMATS", "columns_option", "parse_where", "print_rows", "where_option"]
 
@@ -71,13 +72,19 @@ def print_rows(
         with paged_output(repo.git, wanted=invocation.pager) as out:
             _write_features(view, schema, first, out)
         return
-    write_rows(_Rows(schema, first), output_format, None, most=most or 0)
+    rows = _Rows(schema, first, seen=output_format == "table")
+    write_rows(rows, output_format, None, most=most or 0)
 
 
 class _Rows:
-    """Rows with their values as they are printed everywhere else, such as geometries in hex."""
+    """Rows with their values as they are printed everywhere else, such as geometries in hex.
 
-    def __init__(self, schema: Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    Where a person has them `seen`, geometries are WKT, cut where it is long.
+    """
+
+    def __init__(
+        self, schema: Schema, batches: Iterator[pa.RecordBatch], *, seen: bool = False
+    ) -> None:
         from havasu_vc.model.arrow import arrow_schema
 
         self.names = schema.names
@@ -86,6 +93,7 @@ class _Rows:
         """The columns."""
         self._fields = schema.fields
         self._batches = batches
+        self._seen = seen
 
     def rows(self, most: int | None = None) -> Iterator[Sequence[Any]]:
         """Return the rows, or the first ones."""
@@ -101,8 +109,32 @@ class _Rows:
         for batch in self._batches:
             for start in range(0, batch.num_rows, 8192):
                 piece = batch.slice(start, 8192)
-                values = [json_values(piece.column(f.name), f) for f in self._fields]
+                values = [
+                    _shapes(piece.column(f.name), f)
+                    if self._seen and f.geometry is not None
+                    else json_values(piece.column(f.name), f)
+                    for f in self._fields
+                ]
                 yield from zip(*values, strict=True)
+
+
+_LONGEST_SHAPE = 60
+"""Letters of WKT that a table shows."""
+
+
+def _shapes(column: pa.Array, field: Field) -> list[str | None]:
+    """Return geometries as a person may read them: what is beyond WKT by its type alone."""
+    from havasu_vc.geo.text import short_text
+    from havasu_vc.geo.wkt import format_wkt
+    from havasu_vc.writers.values import canonical_wkb
+
+    wkb = canonical_wkb(column, field)
+    try:
+        texts = format_wkt(wkb).to_pylist()
+    except GeometryError:
+        return list(short_text(wkb).to_pylist())
+    most = _LONGEST_SHAPE
+    return [f"{t[: most - 1]}…" if t is not None and len(t) > most else t for t in texts]
 
 
 def _first(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:

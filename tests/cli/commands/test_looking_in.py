@@ -50,6 +50,20 @@ def test_the_first_rows(run: Run) -> None:
     )
 
 
+def test_geometries_are_seen_as_text(run: Run, tmp_path: Path) -> None:
+    line = f"LINESTRING ({', '.join(f'{n} 0.5' for n in range(30))})"
+    source = tmp_path / "shapes.csv"
+    source.write_text(f'id,wkt\n1,POINT (1 2)\n2,"{line}"\n3,\n')
+    succeed(run("import", source, "--primary-key", "id"))
+
+    lines = succeed(run("head", "shapes")).stdout.splitlines()[2:]
+
+    first, second, third = (line.partition(" ")[2].strip() for line in lines)
+    assert first == "POINT (1 2)" and third in ("", "null")
+    assert second.endswith("…") and line.startswith(second.strip("…"))
+    assert "01010000" in succeed(run("cat", "shapes")).stdout, "CSV is for programs"
+
+
 def test_how_many(run: Run, repo: Path) -> None:
     assert succeed(run("count", "points")).stdout == "3\n"
     assert succeed(run("count")).stdout == "3\tpoints\n"
