@@ -37,7 +37,22 @@ def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
             f"`git {verb}` works on an index, which a repository of Kart's keeps from git",
             hints=("`havasu-vc --help` lists what does it for datasets; `commit-files` for files",),
         )
+    if place is not None and verb in ("mv", "rm") and read_head(place).commit:
+        _require_no_dataset(invocation, verb, arguments)
     return run_git_here(arguments, place or invocation.folder, color=invocation.color)
+
+
+def _require_no_dataset(invocation: Invocation, verb: str, arguments: Sequence[str]) -> None:
+    """Raise where git would be asked for a dataset, whose files it has not in the work tree."""
+    known = invocation.open_repo(rows=False).datasets()
+    for argument in arguments:
+        for path in known:
+            if argument.rstrip("/") == path or argument.startswith(f"{path}/."):
+                rest = " NEW" if verb == "mv" else ""
+                raise StateError(
+                    f"{path} is a dataset, whose files git has not in the work tree",
+                    hints=(f"`havasu-vc {verb} {path}{rest}`",),
+                )
 
 
 def _verb(arguments: Sequence[str]) -> str:

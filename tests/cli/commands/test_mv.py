@@ -139,3 +139,15 @@ def test_a_path_that_is_taken_is_refused(run: Run, csv_file: Path) -> None:
     assert run("mv", "points", "others/inside").exit_code == 2
     succeed(run("rm", "points", "others", "-m", "All"))
     assert subjects(run)[0] == "All" and succeed(run("data", "ls")).stdout == ""
+
+
+@pytest.mark.parametrize("verb", ["mv", "rm"])
+def test_git_is_not_asked_for_a_dataset(run: Run, repo: Path, verb: str) -> None:
+    (repo / "notes.txt").write_text("x")
+    run_git("add", "notes.txt", cwd=repo)
+    new = ("places",) if verb == "mv" else ()
+    for path in ("points", "points/"):
+        refused = run("git", verb, "-f", path, *new)
+        assert (refused.exit_code, f"`havasu-vc {verb} points" in refused.stderr) == (20, True)
+    succeed(run("git", verb, "-f", "notes.txt", *new))
+    assert not (repo / "notes.txt").exists()
