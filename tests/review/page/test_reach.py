@@ -7,6 +7,7 @@ import pytest
 from havasu_vc.model.schema import Schema
 from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many
+from tests.support.axe import barriers
 from tests.support.browser import Tab
 from tests.writers.cases import FID, NAME, batch, diff_of, header
 
@@ -72,6 +73,18 @@ def test_text_stands_out_where_there_is_little(
     batches = [batch(schema, schema, *changes)] if rows else []
     opened([diff_of(*batches, old=side, new=side)], hash="#roads:1")
     assert tab.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+def test_axe_finds_no_barrier(opened: Opened, tab: Tab, theme: str, size: tuple[int, int]) -> None:
+    tab.prefers(color_scheme=theme)
+    tab.resize(*size)
+    opened([many(200), many(30, "lamps")], hash="#trees:2")
+    if size[0] < 620:
+        tab.click("#more-filters")
+    settle(tab)
+    assert barriers(tab) == []
 
 
 def test_everything_has_a_name(opened: Opened) -> None:

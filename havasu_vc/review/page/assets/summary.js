@@ -60,7 +60,7 @@ function commits(review) {
 
 function datasetTable(review) {
   const widest = Math.max(...review.datasets.map(({ counts }) => counts.inserts + counts.updates + counts.deletes), 1);
-  return element("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Datasets" }, element("table", { class: "plain" },
+  return element("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Rows of each dataset" }, element("table", { class: "plain" },
     element("thead", {}, element("tr", {}, ["Dataset", "Rows before", "Inserted", "Updated", "Deleted", "Rows after", "Look at"].map((text, index) => element("th", { scope: "col", class: index ? "number" : "" }, text)))),
     element("tbody", {}, review.datasets.slice(0, MOST).map((each, index) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : [" ", element("span", { class: "badge" }, each.state)], bar(each.counts, widest)),
