@@ -125,7 +125,10 @@ class Runner(QObject):
             process.kill()
         else:
             process.terminate()
-            QTimer.singleShot(PATIENCE, process.kill)
+            late = QTimer(process)  # which goes with it
+            late.setSingleShot(True)
+            late.timeout.connect(process.kill)
+            late.start(PATIENCE)
 
     def _kill(self, process: QProcess) -> None:
         if process is self._process:

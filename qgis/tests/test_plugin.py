@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from qgis.core import (
 from qgis.gui import QgsFileWidget
 from qgis.PyQt.QtCore import Qt
 from qgis.PyQt.QtWidgets import QLineEdit
-from support import Interface, application, edit, environment, load_plugin, repository, run, wait
+from support import Interface, edit, environment, load_plugin, repository, run, wait
 
 plugin = load_plugin()
 
@@ -519,7 +520,9 @@ class Running(Case):
         wait(begun.exists, "the command runs")
         self.plugin.unload()
         wait(end.exists, "the command is told to end, and does")
-        application.processEvents()
+        # Nothing is left that would still end it when its time is up.
+        late = time.monotonic() + 6
+        wait(lambda: time.monotonic() > late, "its time is up")
         self.assertEqual(heard, [])
 
 
