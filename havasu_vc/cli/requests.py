@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
+from enum import Enum
 from functools import cache, wraps
 from typing import Any, TypeVar
 
@@ -80,6 +81,7 @@ class RequestOption(click.Option):
         if spelt.type is None and spelt.parse is None and plain not in _TYPES:
             raise TypeError(f"{request.__name__}.{field.name}: {written} wants a type or a parser")
         default = None if field.default is MISSING else field.default
+        default = default.value if isinstance(default, Enum) else default
         names = spelt.names.split() or [f"--{field.name.replace('_', '-')}"]
         kind = spelt.type or _TYPES.get(plain)
         flag = plain == "bool" and spelt.parse is None and spelt.type is None
@@ -129,7 +131,7 @@ def takes(
             said: dict[str, Any] = {
                 name: None for name, each in members.items() if _is_required(each)
             }
-            for name in members.keys() & given.keys():
+            for name in (options if part else members).keys() & given.keys():
                 value = given.pop(name)
                 option = options.get(name)
                 if option is None:

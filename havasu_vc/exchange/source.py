@@ -85,14 +85,14 @@ class RasterReading:
     """How images become rasters."""
 
     tile: tuple[int, int] | None = None
-    """Columns and rows of the tiles that an image is cut into; None for those that an earlier
-    release was cut into, or for one raster."""
+    """Cut images into tiles of this many columns and rows, a row of the table each; by default as
+    an earlier release was cut, or not."""
     out_db: bool = False
-    """Whether rasters name their file instead of holding its pixels."""
+    """Leave the pixels of images where they are; rasters name the file."""
     url_base: str | None = None
-    """The URL below which such files are found; None for where they are now."""
+    """The same, with files named by their path below this URL."""
     mixed_crs: bool = False
-    """Whether images may be in different coordinate reference systems."""
+    """Let images of one table be in different systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,36 +102,36 @@ class SourceOptions:
     primary_key: tuple[str, ...] | None = None
     """Key columns; None for what the format says, `()` for no key."""
     crs: str | None = None
-    """The coordinate reference system to use instead of the file's."""
+    """Use this CRS instead of the file's; such as EPSG:2193."""
     geometry_encoding: Encoding = Encoding.EWKB
-    """How geometries are to be stored."""
+    """How geometries are stored."""
     keep_encoding: bool = False
     """Whether geometries of a table stay as its files have them instead."""
     allowed: tuple[str, ...] = ()
     """Folders outside of a table that files of it may be in."""
     columns: tuple[str, ...] | None = None
-    """The columns to keep, in the file's order; None for all."""
+    """Take only these columns."""
     leave_out: tuple[str, ...] = ()
-    """Columns to leave out."""
+    """Leave these columns out."""
     snapshot: int | None = None
-    """The snapshot of an Iceberg table, or version of a Delta table; None for the newest."""
+    """Take this snapshot of an Iceberg table, or version of a Delta table."""
     columns_of_now: bool = False
     """Whether a snapshot that is named is read in the columns that its table has now."""
     bbox: Box | None = None
-    """Where rows are taken, in the coordinates of the source; None for everywhere."""
+    """Take only the rows whose geometry's box meets this one, in the source's coordinates."""
     csv_wkt: str | None = None
-    """The CSV column that holds geometries as WKT; None to find it by name."""
+    """The CSV column with geometries as WKT; by default found by its name."""
     csv_lon: str | None = None
-    """The CSV column that holds longitudes or eastings; None to find it by name."""
+    """The CSV column with longitudes or eastings; by default found by its name."""
     csv_lat: str | None = None
-    """The CSV column that holds latitudes or northings; None to find it by name."""
+    """The CSV column with latitudes or northings; by default found by its name."""
     csv_drop_coordinates: bool = False
-    """Whether the two coordinate columns of a CSV leave once they are a geometry."""
+    """Leave the two coordinate columns out once they are a geometry."""
     csv_text: tuple[str, ...] = ()
-    """The CSV columns that are text, whatever their values look like."""
+    """CSV columns that are text, such as codes, whatever their values look like."""
     csv_delimiter: str | None = None
-    """The text between CSV values; None for a tab in `.tsv` and `.tab`, else found out."""
+    """The text between CSV values; by default a tab in .tsv and .tab, else found out."""
     csv_encoding: str = "utf-8"
-    """The character encoding of a CSV."""
+    """How a CSV is encoded."""
     raster: RasterReading = field(default_factory=RasterReading)
     """How images become rasters."""

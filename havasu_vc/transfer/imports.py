@@ -88,39 +88,41 @@ class ImportRequest:
     destination: str | None = None
     """The dataset's path, for a single layer."""
     layers: Sequence[str] = ()
-    """Layers, each perhaps with its dataset as `LAYER:DATASET`."""
+    """Take this layer, perhaps as another dataset; may be repeated."""
     all_layers: bool = False
-    """Whether all layers are meant."""
+    """Take all layers."""
     options: SourceOptions | None = None
     """How the source is read."""
     order: str = "key"
-    """How rows are ordered in files: `key`, `hilbert` or `none`."""
+    """How rows are ordered in files: by key, by place, or as they come."""
     replace: bool = False
-    """Whether datasets that are there are compared by key, so that what differs is committed."""
+    """Compare with the datasets that are there and commit only what differs."""
     dry_run: bool = False
-    """Whether to only say what would be imported."""
+    """Read and check everything, commit nothing."""
     message: str | None = None
     """The message of the commit."""
     kind: str | None = None
-    """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
+    """The kind of new datasets; by default that of the repository."""
     history: bool = False
-    """Whether each snapshot of a table becomes a commit."""
+    """Make a commit of each version of the table, oldest first."""
     link: bool = False
-    """Whether files of a table stay where they are, and are named rather than copied."""
+    """Leave the data files of an Iceberg table where they are, and name them."""
     refs: bool = False
-    """With `history`, whether branches and tags of a table become git's."""
+    """With --history, make the branches and tags of an Iceberg table git's."""
     branch: str | None = None
     """The branch to commit to, which no work tree is on; None for HEAD."""
     similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
-    """How many rows of a source without a key may have come and gone for pairs to be looked for."""
+    """With --replace, where a Kart dataset made its keys: how many rows may come and go for ones
+    that hardly changed to be searched, which keep their keys. 0 searches none."""
     find_key: bool = False
     """Whether a new table without a key in its file gets the likeliest column that can be one."""
     renames: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """With `replace`, columns of the dataset that are called otherwise in the source."""
+    """With --replace, column OLD of the dataset is called NEW in SOURCE; it keeps its history. May
+    be repeated."""
     replace_ids: Sequence[str] | None = None
-    """The keys of the rows that are replaced, as text; None for all rows."""
+    """Replace only the rows with these keys, one a line; implies --replace."""
     table_info: Mapping[str, TableInfo] = dataclasses.field(default_factory=dict)
-    """Facts of tables in the place of the source's own, by dataset or layer."""
+    """Titles and descriptions by dataset, instead of the file's, as a JSON object."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 

@@ -33,6 +33,11 @@ BESIDE = {
     "grep -F": "git's word for what holds without it",
     "grep --count": "a form of what is printed",
     "grep --name-only": "a form of what is printed",
+    "import --list": "lists layers, and imports nothing",
+    "import --list-formats": "lists formats, and imports nothing",
+    "import --no-checkout": "what the command does after an import, as Kart does",
+    "import --no-primary-key": "with --primary-key it makes the field `primary_key`",
+    "import --primary-key": "`auto` makes `find_key`, columns make `primary_key`",
     "merge --ff": "with --ff-only and git's settings it makes the field `fast_forward`",
     "merge --ff-only": "with --ff and git's settings it makes the field `fast_forward`",
     "merge --fail-on-conflict": "what the command does with a result",
@@ -58,7 +63,6 @@ BESIDE = {
 
 _NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
-    "ImportRequest": _NOT_YET,
     "LogRequest": _NOT_YET,
 }
 """Requests that no command has as options, and why."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,18 +16,18 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, gathered, json_option, message_options
+from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
+from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import NoChangesError
 from havasu_vc.exchange.formats import FORMATS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
-from havasu_vc.records import dataclass
 from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.sharing import parse_box
-from havasu_vc.transfer import parse_table_info
+from havasu_vc.transfer import ImportRequest, parse_table_info
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
@@ -42,63 +43,12 @@ _LISTED = 12
 """Columns that are told; of more, their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The options that say how the source is read."""
-
-    primary_key: tuple[str, ...]
-    no_primary_key: bool
-    crs: str | None
-    geometry_encoding: str
-    snapshot: int | None
-    bbox: str | None
-    columns: tuple[str, ...]
-    leave_out: tuple[str, ...]
-    csv_wkt: str | None
-    csv_lon: str | None
-    csv_lat: str | None
-    csv_drop_coordinates: bool
-    csv_text: tuple[str, ...]
-    csv_delimiter: str | None
-    csv_encoding: str
-    tile: str | None
-    out_db: bool
-    out_db_base: str | None
-    mixed_crs: bool
-
-    @property
-    def find_key(self) -> bool:
-        """Whether the key is to be found."""
-        return parse_names(self.primary_key) == (AUTO,)
-
-    def options(self) -> SourceOptions:
-        key = None if self.find_key else parse_names(self.primary_key) or None
-        if self.no_primary_key:
-            if self.primary_key:
-                raise click.UsageError("--primary-key and --no-primary-key contradict each other")
-            key = ()
-        return SourceOptions(
-            primary_key=key,
-            crs=self.crs,
-            geometry_encoding=Encoding(self.geometry_encoding),
-            snapshot=self.snapshot,
-            bbox=None if self.bbox is None else parse_box(self.bbox),
-            columns=parse_names(self.columns) or None,
-            leave_out=parse_names(self.leave_out),
-            csv_wkt=self.csv_wkt,
-            csv_lon=self.csv_lon,
-            csv_lat=self.csv_lat,
-            csv_drop_coordinates=self.csv_drop_coordinates,
-            csv_text=parse_names(self.csv_text),
-            csv_delimiter=_delimiter(self.csv_delimiter),
-            csv_encoding=self.csv_encoding,
-            raster=RasterReading(
-                tile=None if self.tile is None else parse_tile(self.tile),
-                out_db=self.out_db or self.out_db_base is not None,
-                url_base=self.out_db_base,
-                mixed_crs=self.mixed_crs,
-            ),
-        )
+def _key(given: Sequence[str], *, none: bool) -> tuple[str, ...] | None:
+    """Return the columns of the key that is asked for; None where none is named."""
+    if none and given:
+        raise click.UsageError("--primary-key and --no-primary-key contradict each other")
+    names = parse_names(given)
+    return () if none else None if names == (AUTO,) else names or None
 
 
 def _delimiter(text: str | None) -> str | None:
@@ -106,17 +56,32 @@ def _delimiter(text: str | None) -> str | None:
     return "\t" if text in ("tab", "\\t") else text
 
 
+def _text(given: str) -> str:
+    """Return a text as it is given, or what the file holds that it names, as in Kart."""
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{given[1:]} cannot be read: {error}") from error
+
+
+def _renames(given: tuple[str, ...]) -> dict[str, str]:
+    """Return new names of columns by old ones."""
+    found: dict[str, str] = {}
+    for text in given:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new):
+            raise click.UsageError(f"--rename takes OLD=NEW, not {text!r}")
+        if old in found or new in found.values():
+            raise click.UsageError(f"--rename {text} names a column twice")
+        found[old] = new
+    return found
+
+
 @click.command("import", cls=Command)
 @click.argument("source", shell_complete=complete_files, required=False)
 @click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
-@click.option(
-    "--layer",
-    "layers",
-    metavar="NAME[:DEST]",
-    multiple=True,
-    help="Take this layer, perhaps as another dataset; may be repeated.",
-)
-@click.option("-a", "--all-layers", "--all-tables", is_flag=True, help="Take all layers.")
 @click.option("--list-formats", "formats", is_flag=True, help="List what can be imported and stop.")
 @click.option("--list", "do_list", is_flag=True, help="List the layers of SOURCE and stop.")
 @click.option(
@@ -127,148 +92,67 @@ def _delimiter(text: str | None) -> str | None:
     "the likeliest column whose values are unique and never null.",
 )
 @click.option("--no-primary-key", is_flag=True, help="Compare rows as wholes, without a key.")
-@click.option("--crs", metavar="CRS", help="Use this CRS instead of the file's; such as EPSG:2193.")
-@click.option(
-    "--geometry-encoding",
-    type=click.Choice([each.value for each in Encoding]),
-    default=Encoding.EWKB.value,
-    show_default=True,
-    help="How geometries are stored.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(("key", "hilbert", "none")),
-    default="key",
-    show_default=True,
-    help="How rows are ordered in files: by key, by place, or as they come.",
-)
-@click.option(
-    "--replace",
-    "--replace-existing",
-    is_flag=True,
-    help="Compare with the datasets that are there and commit only what differs.",
-)
-@click.option(
-    "--rename",
-    "renames",
-    metavar="OLD=NEW",
-    multiple=True,
-    help="With --replace, column OLD of the dataset is called NEW in SOURCE; it keeps its "
-    "history. May be repeated.",
-)
-@click.option(
-    "--replace-ids",
-    metavar="@FILE|TEXT",
-    help="Replace only the rows with these keys, one a line; implies --replace.",
-)
-@click.option(
-    "--table-info",
-    metavar="@FILE|JSON",
-    help="Titles and descriptions by dataset, instead of the file's, as a JSON object.",
-)
-@click.option(
-    "--similarity-detection-limit",
-    type=click.IntRange(min=0),
-    default=10_000,
-    show_default=True,
-    metavar="ROWS",
-    help="With --replace, where a Kart dataset made its keys: how many rows may come and go for "
-    "ones that hardly changed to be searched, which keep their keys. 0 searches none.",
-)
-@click.option(
-    "--as",
-    "kind",
-    type=click.Choice(kind_names()),
-    help="The kind of new datasets; by default that of the repository.",
+@takes(
+    ImportRequest,
+    layers=Spelt("--layer", metavar="NAME[:DEST]"),
+    all_layers=Spelt("-a --all-layers --all-tables"),
+    order=Spelt(type=click.Choice(("key", "hilbert", "none")), show_default=True),
+    replace=Spelt("--replace --replace-existing"),
+    dry_run=DRY_RUN,
+    kind=Spelt("--as", type=click.Choice(kind_names())),
+    similarity_detection_limit=Spelt(metavar="ROWS", type=click.IntRange(min=0), show_default=True),
+    renames=Spelt("--rename", metavar="OLD=NEW", multiple=True, parse=_renames),
+    replace_ids=Spelt(
+        metavar="@FILE|TEXT", multiple=False, parse=lambda text: _text(text).splitlines()
+    ),
+    table_info=Spelt(metavar="@FILE|JSON", parse=lambda text: parse_table_info(_text(text))),
+    without=("location", "destination", "options", "message", "branch", "find_key", "same_columns"),
 )
 @click.option("--no-checkout", is_flag=True, help="Make no GeoPackage to edit, called `kart`.")
-@click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
-@click.option(
-    "--snapshot",
-    type=int,
-    metavar="ID",
-    help="Take this snapshot of an Iceberg table, or version of a Delta table.",
+@takes(
+    SourceOptions,
+    "reading",
+    crs=Spelt(metavar="CRS"),
+    geometry_encoding=Spelt(
+        type=click.Choice([each.value for each in Encoding]), parse=Encoding, show_default=True
+    ),
+    columns=Spelt(
+        metavar="COLUMN,...", multiple=True, parse=lambda texts: parse_names(texts) or None
+    ),
+    leave_out=NAMES,
+    snapshot=Spelt(metavar="ID"),
+    bbox=Spelt(metavar="WEST,SOUTH,EAST,NORTH", parse=parse_box),
+    csv_wkt=Spelt(metavar="COLUMN"),
+    csv_lon=Spelt(metavar="COLUMN"),
+    csv_lat=Spelt(metavar="COLUMN"),
+    csv_text=NAMES,
+    csv_delimiter=Spelt(parse=_delimiter),
+    csv_encoding=Spelt(show_default=True),
+    without=("primary_key", "keep_encoding", "allowed", "columns_of_now", "raster"),
 )
-@click.option(
-    "--history", is_flag=True, help="Make a commit of each version of the table, oldest first."
+@takes(
+    RasterReading,
+    "raster",
+    tile=Spelt(metavar="N|WxH", parse=parse_tile),
+    url_base=Spelt("--out-db-base", metavar="URL"),
 )
-@click.option(
-    "--refs",
-    is_flag=True,
-    help="With --history, make the branches and tags of an Iceberg table git's.",
-)
-@click.option(
-    "--link",
-    is_flag=True,
-    help="Leave the data files of an Iceberg table where they are, and name them.",
-)
-@click.option(
-    "--bbox",
-    metavar="WEST,SOUTH,EAST,NORTH",
-    help="Take only the rows whose geometry's box meets this one, in the source's coordinates.",
-)
-@click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
-@click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
-@click.option("--csv-wkt", metavar="COLUMN", help="The CSV column with geometries as WKT.")
-@click.option("--csv-lon", metavar="COLUMN", help="The CSV column with longitudes or eastings.")
-@click.option("--csv-lat", metavar="COLUMN", help="The CSV column with latitudes or northings.")
-@click.option(
-    "--csv-drop-coordinates",
-    is_flag=True,
-    help="Leave the two coordinate columns out once they are a geometry.",
-)
-@click.option(
-    "--csv-text",
-    metavar="COLUMN,...",
-    multiple=True,
-    help="CSV columns that are text, such as codes, whatever their values look like.",
-)
-@click.option("--csv-delimiter", metavar="TEXT", help="What stands between CSV values.")
-@click.option("--csv-encoding", default="utf-8", show_default=True, help="How a CSV is encoded.")
-@click.option(
-    "--tile",
-    metavar="N|WxH",
-    help="Cut images into tiles of this many columns and rows, a row of the table each.",
-)
-@click.option(
-    "--out-db",
-    is_flag=True,
-    help="Leave the pixels of images where they are; rasters name the file.",
-)
-@click.option(
-    "--out-db-base",
-    metavar="URL",
-    help="The same, with files named by their path below this URL.",
-)
-@click.option("--mixed-crs", is_flag=True, help="Let images of one table be in different systems.")
 @message_options
 @engine_option
 @json_option
 @click.pass_obj
-@gathered(_Reading)
 def command(
     invocation: Invocation,
     /,
+    request: ImportRequest,
+    reading: SourceOptions | None,
+    raster: RasterReading | None,
     source: str | None,
     destinations: tuple[str, ...],
-    layers: tuple[str, ...],
-    all_layers: bool,
     formats: bool,
     do_list: bool,
-    order: str,
-    replace: bool,
-    renames: tuple[str, ...],
-    replace_ids: str | None,
-    table_info: str | None,
-    kind: str | None,
+    primary_key: tuple[str, ...],
+    no_primary_key: bool,
     no_checkout: bool,
-    dry_run: bool,
-    history: bool,
-    refs: bool,
-    link: bool,
-    similarity_detection_limit: int,
-    message: str | None,
-    options: _Reading,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
 
@@ -301,51 +185,52 @@ def command(
         _list(source, invocation)
         return
     destination, named = _destinations(destinations)
-    layers = (*layers, *named)
-    if all_layers and layers:
-        raise click.UsageError("--layer and --all-layers contradict each other")
-    if renames and not replace:
-        raise click.UsageError("--rename goes with --replace")
-    if options.find_key and (history or link):
-        raise click.UsageError("--primary-key auto does not go with --history or --link")
-    if refs and not history:
-        raise click.UsageError("--refs goes with --history")
-    if history and options.snapshot is not None:
-        raise click.UsageError("--history and --snapshot contradict each other")
-    if link and options.bbox is not None:
-        raise click.UsageError("--link takes files as they are, so --bbox cannot be given with it")
-    if replace_ids is not None and (history or link):
-        raise click.UsageError("--replace-ids goes neither with --history nor with --link")
-    if table_info is not None and (history or link):
-        raise click.UsageError("--table-info goes neither with --history nor with --link")
+    raster = raster or RasterReading()
+    options = dataclasses.replace(
+        reading or SourceOptions(),
+        primary_key=_key(primary_key, none=no_primary_key),
+        raster=dataclasses.replace(raster, out_db=raster.out_db or raster.url_base is not None),
+    )
+    asked = dataclasses.replace(
+        request,
+        location=source,
+        destination=destination,
+        layers=(*request.layers, *named),
+        options=options,
+        replace=request.replace or request.replace_ids is not None,
+        find_key=parse_names(primary_key) == (AUTO,),
+    )
+    _check(asked, options, replaces=request.replace)
     leave_frames_out()
     repo = invocation.open_repo()
     begin = time.monotonic()
-    result = repo.import_(
-        source,
-        destination,
-        layers=layers,
-        all_layers=all_layers,
-        options=options.options(),
-        order=order,
-        replace=replace or replace_ids is not None,
-        replace_ids=None if replace_ids is None else _text(replace_ids).splitlines(),
-        table_info={} if table_info is None else parse_table_info(_text(table_info)),
-        dry_run=dry_run,
-        message=message,
-        kind=kind,
-        history=history,
-        refs=refs,
-        link=link,
-        find_key=options.find_key,
-        renames=_renames(renames),
-        similarity_detection_limit=similarity_detection_limit,
-    )
+    result = repo.import_.by(asked)
     invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
-    tell_import(invocation, repo, result, seconds=seconds, replace=replace, dry_run=dry_run)
+    replaces, dry_run = request.replace, request.dry_run
+    tell_import(invocation, repo, result, seconds=seconds, replace=replaces, dry_run=dry_run)
     if not dry_run and not no_checkout:
         make_karts_copy(invocation, repo)
+
+
+def _check(asked: ImportRequest, options: SourceOptions, *, replaces: bool) -> None:
+    """Refuse options that do not go together."""
+    if asked.all_layers and asked.layers:
+        raise click.UsageError("--layer and --all-layers contradict each other")
+    if asked.renames and not replaces:
+        raise click.UsageError("--rename goes with --replace")
+    if asked.find_key and (asked.history or asked.link):
+        raise click.UsageError("--primary-key auto does not go with --history or --link")
+    if asked.refs and not asked.history:
+        raise click.UsageError("--refs goes with --history")
+    if asked.history and options.snapshot is not None:
+        raise click.UsageError("--history and --snapshot contradict each other")
+    if asked.link and options.bbox is not None:
+        raise click.UsageError("--link takes files as they are, so --bbox cannot be given with it")
+    if asked.replace_ids is not None and (asked.history or asked.link):
+        raise click.UsageError("--replace-ids goes neither with --history nor with --link")
+    if asked.table_info and (asked.history or asked.link):
+        raise click.UsageError("--table-info goes neither with --history nor with --link")
 
 
 def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
@@ -357,16 +242,6 @@ def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
     invocation.notes(made.notes)
 
 
-def _text(given: str) -> str:
-    """Return a text as it is given, or what the file holds that it names, as in Kart."""
-    if not given.startswith("@"):
-        return given
-    try:
-        return Path(given[1:]).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{given[1:]} cannot be read: {error}") from error
-
-
 def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """Return the dataset that is named behind the source, or the layers, as Kart has them.
 
@@ -375,19 +250,6 @@ def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     if len(given) == 1 and ":" not in given[0] and not is_called_kart():
         return given[0], ()
     return None, given
-
-
-def _renames(given: tuple[str, ...]) -> dict[str, str]:
-    """Return new names of columns by old ones."""
-    found: dict[str, str] = {}
-    for text in given:
-        old, equals, new = text.partition("=")
-        if not (old and equals and new):
-            raise click.UsageError(f"--rename takes OLD=NEW, not {text!r}")
-        if old in found or new in found.values():
-            raise click.UsageError(f"--rename {text} names a column twice")
-        found[old] = new
-    return found
 
 
 def _list(source: str, invocation: Invocation) -> None:

@@ -191,7 +191,8 @@ def test_renames_that_cannot_be(
     refused = run("import", first, "trees", "--replace", *given)
 
     assert refused.exit_code == 2 and reason in refused.stderr
-    assert "--rename goes with --replace" in run("import", first, "new", *given).stderr
+    alone = run("import", first, "new", "--rename", "name=label")
+    assert "--rename goes with --replace" in alone.stderr
 
 
 def test_rows_that_share_a_key_are_named(run: Run, repo: Path, tmp_path: Path) -> None:
