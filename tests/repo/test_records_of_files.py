@@ -86,6 +86,7 @@ def assert_same(path: Path) -> None:
         without = opened(path)
         assert without._standing.record is None
         assert told(without) == known
+    standing._read.clear()
     shutil.move(kept, records(path))
 
 
@@ -132,6 +133,41 @@ def test_random_steps(seed: int, tmp_path: Path) -> None:
     if seed == 0:
         repo.optimize()
         assert_same(repo.path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.few(1)
+def test_versions_one_after_another(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a version is read of, and that which was read before, is what is read of it alone."""
+    choose = random.Random(seed)
+    monkeypatch.setattr(soundness, "MANY", 1 << 30)
+    monkeypatch.setattr(standing, "_NEAR", 12)
+    rows: Rows = {number: (f"n{number}", number) for number in range(40)}
+    repo = make(tmp_path / "repo", rows)
+    for step in range(30):
+        for key in choose.sample(range(60), choose.choice([1, 1, 2, 30])):
+            rows.pop(key, None) if choose.random() < 0.3 else rows.update({key: (f"s{step}", key)})
+        write(repo, dict(sorted(rows.items())))
+    commits = [each.id for each in repo.log()]
+    alone = {}
+    for commit in commits:
+        standing._read.clear()
+        alone[commit] = told(opened(repo.path, revision=commit))
+    all_read, read_standing = [], standing.read_standing
+
+    def counted(*arguments: Any) -> standing.Standing:
+        all_read.append(arguments)
+        return read_standing(*arguments)
+
+    monkeypatch.setattr(soundness, "read_standing", counted)
+    for order in (commits, commits[::-1], choose.sample(commits, len(commits))):
+        for commit in order:
+            found = told(opened(repo.path, revision=commit))
+            assert list(found["deltas"]) == list(alone[commit]["deltas"])
+            assert found == alone[commit]
+    assert 0 < len(all_read) < len(commits)
 
 
 def asked(view: HavasuDataset, keys: list[Any], box: tuple[float, float, float, float]) -> Any:

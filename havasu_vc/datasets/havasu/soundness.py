@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, documents_of
 from havasu_vc.datasets.havasu.standing import (
@@ -28,6 +29,8 @@ from havasu_vc.datasets.havasu.standing import (
     check_past,
     differing_deltas,
     is_sound_since,
+    note_read,
+    read_as_last,
     read_standing,
     standing_in,
 )
@@ -41,6 +44,9 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.sound import is_sound, keeps_records, last_sound, remember_sound
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.file_columns import Record
 
 __all__ = ["Settled", "check_folder", "check_guard", "epoch_of", "require_format", "standing_of"]
 
@@ -137,21 +143,28 @@ def standing_of(folder: Folder, path: str, memory: Path, table: str, schema: Sch
         return read_standing(folder, f"{path}/files")
     where = f"{path}/files"
     sound = folder.tree in _sound or is_sound(memory, folder.tree)
-    if sound and keeps_records(memory):
-        from havasu_vc.datasets.havasu.file_columns import Spans, find_record
-
-        spans, files = Spans.of(schema), folder.tree_id("files")
-        record = find_record(memory, table, files, spans)
-        if record is None and _record_since(folder, path, memory, table, schema):
-            record = find_record(memory, table, files, spans)
+    recorded = sound and keeps_records(memory)
+    if recorded and (record := _record_of(folder, memory, table, schema)) is not None:
+        return standing_in(folder, where, record)
+    standing = read_as_last(folder, where, table)
+    if standing is None and recorded and _record_since(folder, path, memory, table, schema):
+        record = _record_of(folder, memory, table, schema)
         if record is not None:
             return standing_in(folder, where, record)
-    standing = read_standing(folder, where)
-    if sound and len(standing.live) + len(standing.folded) >= MANY:
+    standing = standing or read_standing(folder, where)
+    if len(standing.live) + len(standing.folded) < MANY:
+        note_read(folder.tree_id("files"), table, standing)
+    elif sound:
         from havasu_vc.datasets.havasu.file_columns import keep_record, record_of
 
         keep_record(memory, record_of(folder, standing, table, schema))
     return standing
+
+
+def _record_of(folder: TreeFolder, memory: Path, table: str, schema: Schema) -> Record | None:
+    from havasu_vc.datasets.havasu.file_columns import Spans, find_record
+
+    return find_record(memory, table, folder.tree_id("files"), Spans.of(schema))
 
 
 def _documents(folder: Folder, path: str) -> tuple[str, Schema]:

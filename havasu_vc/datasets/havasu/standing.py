@@ -41,6 +41,8 @@ __all__ = [
     "differing_deltas",
     "epoch_text",
     "is_sound_since",
+    "note_read",
+    "read_as_last",
     "read_standing",
     "standing_in",
     "table_of",
@@ -241,7 +243,46 @@ class Changed:
     """The document that stands there."""
 
 
-def differing_deltas(new: TreeFolder, files: ObjectId, where: str) -> list[Changed]:
+_NEAR = 64
+_read: dict[str, tuple[ObjectId, Standing]] = {}
+"""What stood in the tree of a table that was read last."""
+_READ = 4
+
+
+def note_read(files: ObjectId, table: str, standing: Standing) -> None:
+    """Remember what stands in a tree, for others of the same table that hardly differ."""
+    if len(_read) >= _READ and table not in _read:
+        _read.clear()
+    _read[table] = (files, standing)
+
+
+def read_as_last(folder: TreeFolder, where: str, table: str) -> Standing | None:
+    """Return what stands below `files`, of which the tree read last has nearly all; else None.
+
+    Whoever reads many versions of a table, one after another, reads of each what differs.
+    """
+    known = _read.get(table)
+    if known is None:
+        return None
+    files, last = known
+    try:
+        changed = differing_deltas(folder, files, where, most=_NEAR)
+    except CorruptDatasetError:
+        return None  # whoever reads all says what is wrong
+    live, folded = dict(last.live), dict(last.folded)
+    for each in changed:
+        live.pop(each.id, None)
+        folded.pop(each.id, None)
+        if isinstance(each.new, Delta):
+            live[each.id] = each.new
+        elif each.new is not None:
+            folded[each.id] = each.new
+    return Standing(dict(sorted(live.items())), dict(sorted(folded.items())))
+
+
+def differing_deltas(
+    new: TreeFolder, files: ObjectId, where: str, *, most: int = MOST_DIFFERENCES
+) -> list[Changed]:
     """Return what differs below `files` from another tree of `files`."""
     return [
         Changed(
@@ -250,7 +291,7 @@ def differing_deltas(new: TreeFolder, files: ObjectId, where: str) -> list[Chang
             None if after is None else delta_of(new, name, after, where),
             after,
         )
-        for name, before, after in _differing(new, files, "files")
+        for name, before, after in list(_differing(new, files, "files", most=most))
     ]
 
 
@@ -364,12 +405,12 @@ def _pointers(deltas: Iterable[Delta]) -> set[str] | None:
 
 
 def _differing(
-    new: TreeFolder, before: ObjectId, name: str
+    new: TreeFolder, before: ObjectId, name: str, *, most: int = MOST_DIFFERENCES
 ) -> Iterator[tuple[str, ObjectId | None, ObjectId | None]]:
     """Yield path, old blob and new blob of what differs below a folder, which had another tree."""
     trees = (before or EMPTY_TREE, new.tree_id(name) or EMPTY_TREE)
     for count, change in enumerate(tree_difference(new.source, *trees)):
-        if count > MOST_DIFFERENCES:
+        if count > most:
             raise _breach("so much differs that all is looked at")
         if change.old != change.new:
             yield change.path, change.old, change.new
