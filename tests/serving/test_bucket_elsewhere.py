@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -89,8 +88,7 @@ def test_azure_is_told_of(azure: str, azure_host: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:Merge on read")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_azure(azure: str, azure_host: str, tmp_path: Path) -> None:
-    if find_spec("adlfs") is None:
-        pytest.skip("PyIceberg reaches Azure by adlfs: pip install adlfs")
+    pytest.importorskip("adlfs")
     key = AZURE_ENVIRONMENT["AZURE_STORAGE_KEY"]
     own = (
         f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={key};"
