@@ -245,7 +245,7 @@ class Changed:
 
 _NEAR = 64
 _read: dict[str, tuple[ObjectId, Standing]] = {}
-"""What stood in the tree of a table that was read last."""
+"""By table: the tree of files that was read last, and its standing."""
 _READ = 4
 
 
