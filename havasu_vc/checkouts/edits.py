@@ -6,7 +6,7 @@ Nothing here writes into a table; a commit is followed by a checkout, which is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -138,10 +138,21 @@ def without_changes(repo: OpenRepo, tables: Mapping[str, TableState]) -> dict[st
     return found
 
 
+def edited_tables(repo: OpenRepo) -> set[str]:
+    """Return the datasets whose tables are edited."""
+    state = require_workspace(repo)
+    found = {path: read_table_edits(repo, state, known) for path, known in state.tables.items()}
+    return {path for path, table in found.items() if table is not None and not table.edits.is_empty}
+
+
 def diff_workspace(
-    repo: OpenRepo, revision: str | None = None, filters: Sequence[str] = ()
+    repo: OpenRepo,
+    revision: str | None = None,
+    filters: Sequence[str] = (),
+    *,
+    only: Collection[str] | None = None,
 ) -> Iterator[DatasetDiff]:
-    """Yield how each dataset in the workspace differs from what was checked out.
+    """Yield how each dataset in the workspace, or `only` some, differs from what was checked out.
 
     With a revision, how it differs from that: datasets that are not edited count as they
     were checked out, and those that are not checked out as they are at HEAD.
@@ -156,7 +167,7 @@ def diff_workspace(
 
     def differing() -> Iterator[DatasetDiff]:
         for path in paths:
-            if wanted.of(path) is None:
+            if wanted.of(path) is None or (only is not None and path not in only):
                 continue
             known = state.tables.get(path)
             found = None if known is None else read_table_edits(repo, state, known)

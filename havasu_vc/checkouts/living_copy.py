@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -53,12 +53,10 @@ from havasu_vc.checkouts.living_following import (
     changed_among,
     date_table,
     make_table,
+    uncommitted,
     write_as_edits,
 )
-from havasu_vc.checkouts.living_place import (
-    LivingPlace,
-    setting,
-)
+from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -258,7 +256,7 @@ class LivingCopy:
         """Raise `UncommittedChangesError` where something is edited."""
         edited = self.edited()
         if edited:
-            raise _uncommitted(list(edited))
+            raise uncommitted(list(edited))
 
     def require_no_loss(
         self, revision: str, *, any_edit: bool = False, merging: bool = False
@@ -280,16 +278,23 @@ class LivingCopy:
 
             lost = changed_by(self._repo, edited, revision, merging)
         if lost:
-            raise _uncommitted(lost)
+            raise uncommitted(lost)
 
     def diff(
-        self, revision: str | None = None, filters: Sequence[str] = ()
+        self,
+        revision: str | None = None,
+        filters: Sequence[str] = (),
+        *,
+        told: Collection[str] = (),
     ) -> Iterator[DatasetDiff]:
-        """Yield how each table differs from the dataset that it was made of, or from a revision."""
+        """Yield how each table differs from the dataset that it was made of, or from a revision.
+
+        Datasets that are `told` elsewhere are left out where they are not edited here.
+        """
         if revision is None and self._repo.git.kart_merge is not None:
             revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
         if revision is not None and self._repo.revision(revision).tree != goal_of(self._repo).tree:
-            yield from self._diff_from(self._repo.revision(revision), filters)
+            yield from self._diff_from(self._repo.revision(revision), filters, told)
             return
         wanted = parse_filters(filters, of_changes=True)
         with self._home.open() as file:
@@ -312,7 +317,9 @@ class LivingCopy:
                 if found is not None:
                     yield found
 
-    def _diff_from(self, old: Revision, filters: Sequence[str]) -> Iterator[DatasetDiff]:
+    def _diff_from(
+        self, old: Revision, filters: Sequence[str], told: Collection[str]
+    ) -> Iterator[DatasetDiff]:
         """Yield how each table differs from a revision that is not the one that it was made of."""
         repo, wanted = self._repo, parse_filters(filters, of_changes=True)
         before = base_views(repo, old)
@@ -327,6 +334,8 @@ class LivingCopy:
                 edited = {}
                 if second is not None:
                     edits = read_layer(repo, file, second)
+                    if path in told and edits.is_empty:
+                        continue
                     second = second.with_storage(transaction.storage)
                     if edits.is_dropped:
                         second = None
@@ -512,7 +521,7 @@ class LivingCopy:
         if base.revision.tree != self._repo.head().tree:
             raise StateError("the working copy is elsewhere than HEAD")
         if paths and (lost := self._edits(held.file, base, paths)):
-            raise _uncommitted(list(lost))
+            raise uncommitted(list(lost))
         return base
 
     # While a merge waits
@@ -589,12 +598,3 @@ def _dropped_note(edits: LayerEdits) -> Iterator[str]:
 
 def _line(path: str, error: HavasuError) -> str:
     return "; ".join((f"{path}: {error.message}", *error.hints))
-
-
-def _uncommitted(paths: Sequence[str]) -> UncommittedChangesError:
-    names = " and ".join(paths) if len(paths) < 4 else f"{len(paths)} datasets"
-    have = "have" if len(paths) > 1 else "has"
-    return UncommittedChangesError(
-        f"{names} {have} edits that are not committed",
-        hints=("`havasu-vc commit` commits them", "`havasu-vc restore` drops them"),
-    )

@@ -13,7 +13,7 @@ can bring it along, and the mark that stands meanwhile says that it is to be don
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
@@ -46,7 +46,7 @@ from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import HavasuError, StateError
+from havasu_vc.errors import HavasuError, StateError, UncommittedChangesError
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
@@ -71,6 +71,7 @@ __all__ = [
     "finish",
     "holding",
     "make_table",
+    "uncommitted",
     "write_as_edits",
 ]
 
@@ -583,3 +584,13 @@ def _to_see(
     if part.inside.column in batch.new.type.names:
         seen |= there & part.inside.mask(batch.new)
     return ChangeBatch(pc.filter(batch.data, pa.array(seen))), int((~seen).sum())
+
+
+def uncommitted(paths: Sequence[str]) -> UncommittedChangesError:
+    """Return the error of edits that are in the way."""
+    names = " and ".join(paths) if len(paths) < 4 else f"{len(paths)} datasets"
+    have = "have" if len(paths) > 1 else "has"
+    return UncommittedChangesError(
+        f"{names} {have} edits that are not committed",
+        hints=("`havasu-vc commit` commits them", "`havasu-vc restore` drops them"),
+    )

@@ -308,15 +308,21 @@ class Workspace:
     def diff(
         self, revision: str | None = None, filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
-        """Yield how the tables differ from what was checked out, or from a revision."""
-        living = self.living
-        if living is not None:
-            yield from living.diff(revision, filters)
-        if not self.has_tables:
-            return
-        from havasu_vc.checkouts.edits import diff_workspace
+        """Yield how the tables differ from what was checked out, or from a revision.
 
-        yield from diff_workspace(self._repo, revision, filters)
+        Where a dataset is in a living working copy and a table besides, it is told once, of
+        the one that is edited; of both where both are.
+        """
+        living, edited = self.living, None
+        if self.has_tables:
+            from havasu_vc.checkouts.edits import diff_workspace, edited_tables
+
+            if living is not None and revision is not None:
+                edited = edited_tables(self._repo)
+        if living is not None:
+            yield from living.diff(revision, filters, told=edited or ())
+        if self.has_tables:
+            yield from diff_workspace(self._repo, revision, filters, only=edited)
 
     def commit(
         self,

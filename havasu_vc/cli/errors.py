@@ -157,6 +157,28 @@ def error_lines(error: BaseException) -> list[str]:
     return [in_karts_words(line) for line in lines]
 
 
+_NOT_STAGED = "nothing is staged: `havasu-vc diff` shows what is edited and not committed"
+_ALL_EDITS = "every edit is committed, unless datasets or rows are named"
+_ROWS_BY_NAME = "rows are chosen by name: `havasu-vc {} DATASET:feature:KEY`"
+OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
+    {
+        "diff --cached": _NOT_STAGED,
+        "diff --staged": _NOT_STAGED,
+        "commit -a": _ALL_EDITS,
+        "commit --all": _ALL_EDITS,
+        "commit -p": _ROWS_BY_NAME.format("commit"),
+        "commit --patch": _ROWS_BY_NAME.format("commit"),
+        "restore -p": _ROWS_BY_NAME.format("restore"),
+        "restore --patch": _ROWS_BY_NAME.format("restore"),
+        "log --all": "name branches one by one; `git log --all` has no counts of rows",
+        "revert --no-edit": "no editor is asked; `-m` gives another message",
+        "cherry-pick --no-edit": "no editor is asked; `-m` gives another message",
+        "merge --no-edit": "no editor is asked; `-m` gives another message",
+    }
+)
+"""The line to read instead of an option that git has and a command has not."""
+
+
 def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
     """Return what went wrong, and the next steps."""
     hints: tuple[str, ...] = ()
@@ -169,6 +191,9 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
             text = error.format_message().strip()
             if error.ctx is not None:
                 hints = (f"`{error.ctx.command_path} --help` tells what it takes",)
+            if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+                of_git = OPTIONS_OF_GIT.get(f"{error.ctx.info_name} {error.option_name}")
+                hints = hints if of_git is None else (of_git,)
         case click.ClickException():
             text = error.format_message()
         case OSError():

@@ -198,6 +198,8 @@ def split_filter(text: str) -> tuple[str, str, str]:
 
 
 def _parse(text: str) -> DatasetFilter:
+    if text == ".":  # as git has it, of everything
+        return DatasetFilter("*")
     pattern, kind, what = split_filter(text)
     if not pattern:
         raise InvalidArgumentError(f"{text!r} names no dataset")

@@ -1,5 +1,6 @@
 """A clone made by plain git is set up by the first command of ours that changes it or fetches."""
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from havasu_vc.repo.hooks import PRE_PUSH
 from havasu_vc.store.preparation import is_prepared
 from havasu_vc.store.repository import GitRepository
 from tests.cli.conftest import invoke, succeed
-from tests.remotes.sharing import assert_keeps_its_promise, reopened
+from tests.remotes.sharing import assert_keeps_its_promise, bare, reopened
 from tests.repo.points import Rows, assert_clean, read, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL
@@ -330,3 +331,19 @@ def test_a_remote_that_is_not_there_is_named(ours: Repo, tmp_path: Path) -> None
     assert "`havasu-vc data fetch` brings what a remote has" in refused.stderr
     (tmp_path / "away.git").rename(tmp_path / "server.git")
     succeed(invoke(["-C", plain, "head", "points"]))
+
+
+def test_all_remotes_are_fetched(ours: Repo, tmp_path: Path) -> None:
+    other = bare(tmp_path / "other.git")
+    write(ours, OURS)
+    run_git("remote", "add", "spare", other, cwd=ours.path)
+    succeed(invoke(["-C", ours.path, "push", "spare", "main"]))
+    plain = plain_clone(tmp_path)
+    run_git("remote", "add", "spare", other, cwd=plain)
+    told = succeed(invoke(["-C", plain, "fetch", "--all", "-o", "json"]))
+    form = json.loads(told.stdout)["havasu.fetch/v1"]
+    assert form["files"] >= 2
+    there = run_git("rev-parse", "main", cwd=ours.path)
+    assert run_git("rev-parse", "spare/main", cwd=plain) == there
+    refused = invoke(["-C", plain, "fetch", "--all", "origin"])
+    assert refused.exit_code == 2 and "name none" in refused.stderr

@@ -191,6 +191,8 @@ def command(
 
 def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tuple[str, ...]:
     """Return the filters that the arguments mean together."""
+    if "." in datasets:
+        datasets = ()
     if where is None and box is None:
         return datasets
     if any(":" in each for each in datasets):

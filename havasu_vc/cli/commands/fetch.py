@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ __all__ = ["command", "fetch_object", "tell_fetch"]
 @click.command("fetch", cls=Command)
 @click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Fetch from each remote in turn.")
 @click.option("-p", "--prune", is_flag=True, help="Drop remote branches that are gone there.")
 @click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
 @click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
@@ -32,6 +34,7 @@ def command(
     invocation: Invocation,
     remote: str | None,
     refspecs: tuple[str, ...],
+    every: bool,
     prune: bool,
     tags: bool,
     depth: int | None,
@@ -41,13 +44,28 @@ def command(
     """Fetch what REMOTE has: its branches, then the data files that they name."""
     if depth is not None and unshallow:
         raise click.UsageError("--depth and --unshallow contradict each other")
+    if every and remote is not None:
+        raise click.UsageError("--all is for each remote; name none")
     options = [f"--depth={depth}"] if depth is not None else []
     options += ["--unshallow"] if unshallow else []
     options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
     repo = invocation.open_repo(rows=False)
-    result = repo.fetch(remote, refspecs, options=options, data=not no_data)
-    invocation.result("havasu.fetch/v1", fetch_object(result))
-    tell_fetch(invocation, result)
+    names = [name for name, _, _ in repo.remotes()] if every else [remote]
+    results = []
+    for name in names:
+        results.append(repo.fetch(name, refspecs, options=options, data=not no_data))
+        tell_fetch(invocation, results[-1])
+    invocation.result("havasu.fetch/v1", fetch_object(_together(results)))
+
+
+def _together(results: Sequence[FetchResult]) -> FetchResult:
+    """Return what came from several remotes as if it had come from one."""
+    return FetchResult(
+        ", ".join(each.remote for each in results),
+        tuple(ref for each in results for ref in each.refs),
+        sum(each.files for each in results),
+        sum(each.size for each in results),
+    )
 
 
 def fetch_object(result: FetchResult) -> Fetched:

@@ -62,6 +62,8 @@ def command(
     this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
+    if "." in filters:
+        filters = ()
     if is_called_kart() and message is None:
         known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
         there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)

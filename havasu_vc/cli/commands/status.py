@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,8 +34,13 @@ __all__ = ["command"]
     is_flag=True,
     help="List tables that are no dataset yet, which are always told unless called kart.",
 )
+@click.option(
+    "-s", "--short", "--porcelain", "short", is_flag=True, help="One line a dataset, as git has."
+)
 @click.pass_obj
-def command(invocation: Invocation, output_format: str, list_untracked_tables: bool) -> None:
+def command(
+    invocation: Invocation, output_format: str, list_untracked_tables: bool, short: bool
+) -> None:
     """Show where HEAD is, what is edited in the workspace and what stands in the way.
 
     Edits are those that an engine made in the tables of `havasu-vc checkout`; they are
@@ -55,6 +60,10 @@ def command(invocation: Invocation, output_format: str, list_untracked_tables: b
         notes = (*notes, f"{other} has commits: `havasu-vc switch {other}`")
     if output_format == "json":
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
+        return
+    if short:
+        for line in _short_lines(printed):
+            click.echo(visible(line))
         return
     told = format_status(printed, color=invocation.colored(sys.stdout))
     click.echo(in_karts_words(told), nl=False)
@@ -92,6 +101,14 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
         merging=None if waiting is None else waiting.context,
         conflicts={} if waiting is None else waiting.conflicts,
     )
+
+
+def _short_lines(printed: RepositoryStatus) -> Iterator[str]:
+    """Yield what is edited, in conflict or new, in git's letters."""
+    if printed.changes is not None:
+        yield from (f" M {path}" for path in printed.changes.datasets)
+    yield from (f"UU {path}" for path in printed.conflicts)
+    yield from (f"?? {table}" for table in printed.untracked or ())
 
 
 def _limited(repo: Repo, printed: RepositoryStatus) -> RepositoryStatus:

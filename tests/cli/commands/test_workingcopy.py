@@ -13,6 +13,7 @@ from pathlib import Path
 import pyogrio
 import pytest
 
+from havasu_vc.cli.errors import OPTIONS_OF_GIT
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
@@ -716,3 +717,40 @@ def test_a_clone_has_a_working_copy_where_one_is_asked_for(repo: Path, tmp_path:
     assert (refused.exit_code, (tmp_path / "c").exists()) == (2, False)
     other = invoke(["clone", "--workingcopy", "x.txt", repo, tmp_path / "d"])
     assert (other.exit_code, "x.txt" in other.output + other.stderr) == (2, True)
+
+
+def test_a_dataset_in_two_working_copies_is_told_once(run: Run, edit: Edit, repo: Path) -> None:
+    if (repo / ".kart").exists():
+        pytest.skip("Kart's repositories have one working copy")
+    succeed(run("checkout", "--to", str(repo / "tables")))
+    before = succeed(run("diff", "HEAD^", "-o", "json")).stdout
+    assert before == succeed(run("diff", "HEAD^...HEAD", "-o", "json")).stdout
+    assert succeed(run("diff", "HEAD^", "--name-only")).stdout == "points\n"
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    assert succeed(run("diff", "HEAD^", "--name-only")).stdout == "points\n"
+    shown = json.loads(succeed(run("diff", "HEAD^", "-o", "json")).stdout)
+    changes = shown["kart.diff/v1+hexwkb"]["points"]["feature"]
+    assert "uno" in [change.get("+", {}).get("name") for change in changes]
+    assert [change.get("+", {}).get("name") for change in changes].count("TWO") == 1
+
+
+def test_fingers_that_know_git(run: Run, edit: Edit) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("CREATE TABLE notes (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, text TEXT)")
+    edit("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('notes', 'attributes')")
+    for option in ("-s", "--short", "--porcelain"):
+        assert succeed(run("status", option)).stdout == " M points\n?? notes\n"
+    everything = succeed(run("diff", "-o", "json")).stdout
+    assert everything == succeed(run("diff", ".", "-o", "json")).stdout
+    assert "1 update" in succeed(run("commit", "-m", "x", ".")).output
+    edit("UPDATE points SET name = 'due' WHERE id = 2")
+    succeed(run("restore", "."))
+    assert succeed(run("status", "-s")).stdout == "?? notes\n"
+    assert succeed(run("log", "--oneline", "-1", "--", ".")).stdout.endswith(" x\n")
+
+
+@pytest.mark.parametrize("wrong", OPTIONS_OF_GIT)
+def test_an_option_that_git_alone_has_is_answered(run: Run, wrong: str) -> None:
+    refused = run(*wrong.split())
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1] == f"Hint: {OPTIONS_OF_GIT[wrong]}"
