@@ -153,3 +153,26 @@ def test_a_merge_of_either_brings_the_file_along(tmp_path: Path) -> None:
         pair.check()
         pair.edit()
         pair.check()
+
+
+def test_both_know_a_spatial_filter(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, 1)
+    box = "POLYGON((174.45 -41.15, 174.65 -41.15, 174.65 -40.95, 174.45 -40.95, 174.45 -41.15))"
+    pair.ours("checkout", "--spatial-filter", f"EPSG:4326;{box}")
+    with editor(pair.repo / "repo.gpkg") as database:
+        database.execute("UPDATE points SET name = 'uno' WHERE id = 1")
+        database.execute("INSERT INTO points (id, name) VALUES (3, 'mine')")
+
+    said = [json.loads(run("status", "-o", "json")) for run in (pair.ours, pair.theirs)]
+    status = [each["kart.status/v2"] for each in said]
+    for part in ("spatialFilter", "branch", "commit"):
+        assert status[0][part] == status[1][part]
+    changes = [each["workingCopy"]["changes"] for each in status]
+    assert (
+        changes[0]
+        == changes[1]
+        == {"points": {"feature": {"updates": 1, "spatialFilterConflicts": 1}}}
+    )
+    assert "has been updated in the config" not in pair.theirs("checkout")
+    for program in (pair.theirs, pair.ours):
+        program("commit", "-m", "x", code=27)
