@@ -24,7 +24,7 @@ from typing import IO
 
 from havasu_vc.engine.protocol import Batches
 from havasu_vc.engine.spill import read_segment
-from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunk
+from havasu_vc.engine.worker import Chunk, ChunkOutcome, parse_error, run_chunk
 from havasu_vc.errors import EngineError
 from havasu_vc.model.task import Task, is_busy, kernel, task_of
 
@@ -122,7 +122,7 @@ def elsewhere(workers: Workers, task: Task, index: int, folder: str) -> Batches:
                 assert chunk.path is not None
                 yield from read_segment(chunk.path, offset, length)
             if outcome.error is not None:
-                raise pickle.loads(outcome.error)
+                raise parse_error(outcome.error)
     finally:
         if chunk.path is not None:
             Path(chunk.path).unlink(missing_ok=True)

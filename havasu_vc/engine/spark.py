@@ -12,7 +12,6 @@ Spark starts at the first run, not before.
 
 from __future__ import annotations
 
-import pickle
 import platform
 import queue
 import shutil
@@ -41,8 +40,8 @@ from havasu_vc.engine.session import (
 from havasu_vc.engine.spark_dealing import collected, dealing_frame, outcomes_of
 from havasu_vc.engine.spark_matching import matched
 from havasu_vc.engine.spill import Scratch, read_segment
-from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunks
-from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
+from havasu_vc.engine.worker import Chunk, ChunkOutcome, parse_error, run_chunks
+from havasu_vc.errors import EngineError, InvalidArgumentError
 from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
 
@@ -232,8 +231,7 @@ def _delivered(chunk: ChunkOutcome, expected: int) -> NumberedBatches:
             for batch in read_segment(chunk.path, offset, length):
                 yield index, batch
         if outcome.error is not None:
-            error: HavasuError = pickle.loads(outcome.error)
-            raise error
+            raise parse_error(outcome.error)
     if chunk.path is not None:
         with suppress(OSError):  # the run's folder goes as a whole at the end
             Path(chunk.path).unlink()

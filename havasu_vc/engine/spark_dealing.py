@@ -29,7 +29,7 @@ from havasu_vc.engine.dealing import OwnedPiece, given_to
 from havasu_vc.engine.protocol import Batches, checked_batches
 from havasu_vc.engine.session import given_up, setting
 from havasu_vc.engine.spill import read
-from havasu_vc.engine.worker import forget_archives, pickled_error
+from havasu_vc.engine.worker import forget_archives, parse_error, pickled_error
 from havasu_vc.errors import EngineError, HavasuError
 from havasu_vc.model.task import Task, task_of
 
@@ -49,7 +49,6 @@ __all__ = [
     "large_rows",
     "outcomes_of",
     "owned_frame",
-    "parse_error",
     "parse_outcome",
     "pieces_frame",
     "task_frame",
@@ -211,12 +210,6 @@ def check_told(rows: Sequence[Any], owners: Sequence[int]) -> None:
                 f"{taken[hop]:,} of {dealt[hop]:,} rows came through Spark's shuffle",
                 hints=("nothing was committed; run again",),
             )
-
-
-def parse_error(piece: bytes | bytearray) -> HavasuError:
-    """Return an error that came as a row."""
-    error: HavasuError = pickle.loads(bytes(piece))
-    return error
 
 
 def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.RecordBatch]:

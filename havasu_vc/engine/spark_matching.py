@@ -36,12 +36,11 @@ from havasu_vc.engine.spark_dealing import (
     collected,
     large_rows,
     owned_frame,
-    parse_error,
     parse_outcome,
     pieces_frame,
     task_frame,
 )
-from havasu_vc.engine.worker import pickled_error
+from havasu_vc.engine.worker import parse_error, pickled_error
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task

@@ -10,6 +10,7 @@ name it gets. A task stops when one before it has failed. Nothing here imports S
 
 import math
 import pickle
+import platform
 import sys
 import traceback
 import zipimport
@@ -28,6 +29,7 @@ __all__ = [
     "ChunkOutcome",
     "TaskOutcome",
     "forget_archives",
+    "parse_error",
     "pickled_error",
     "run_chunk",
     "run_chunks",
@@ -107,7 +109,12 @@ def _outcomes(chunk: Chunk, folder: Path, spill: SpillFile) -> Iterator[TaskOutc
 
 
 def pickled_error(error: HavasuError) -> bytes:
-    """Return an error as bytes, to go back to the driver."""
+    """Return an error as bytes, to go back to the driver.
+
+    What a machine could not reach is worth little without its name.
+    """
+    if isinstance(error, StorageError):
+        error.__dict__["host"] = platform.node()
     if isinstance(error, EngineError):
         # Its cause stays behind; whoever debugs the kernel needs to see it.
         error.add_note("".join(traceback.format_exception(error)))
@@ -115,6 +122,16 @@ def pickled_error(error: HavasuError) -> bytes:
         return pickle.dumps(error)
     except Exception as cause:
         return pickle.dumps(EngineError(f"{one_line(error)} (not kept whole: {one_line(cause)})"))
+
+
+def parse_error(pickled: bytes | bytearray) -> HavasuError:
+    """Return an error that came from a task, with the name of the machine where that matters."""
+    error: HavasuError = pickle.loads(bytes(pickled))
+    host = error.__dict__.pop("host", platform.node())
+    if host != platform.node() and "the worker on" not in error.message:
+        error.message = f"the worker on {host}: {error.message}"
+        error.args = (error.message, *error.args[1:])
+    return error
 
 
 def _say_failed(folder: Path, index: int) -> None:

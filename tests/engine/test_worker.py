@@ -1,11 +1,14 @@
 """What an executor does with a chunk, without Spark."""
 
 import pickle
+import platform
 from pathlib import Path
+
+import pytest
 
 from havasu_vc.engine.spark import chunks_of
 from havasu_vc.engine.spill import read_segment
-from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunk
+from havasu_vc.engine.worker import Chunk, ChunkOutcome, parse_error, pickled_error, run_chunk
 from havasu_vc.errors import EngineError, StorageError
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.testing import kernels
@@ -80,3 +83,15 @@ def test_chunks_are_consecutive_and_about_equal(tmp_path: Path) -> None:
         assert max(sizes) - min(sizes) <= 1
         firsts = [100 + sum(sizes[:number]) for number in range(len(sizes))]
         assert [chunk.first for chunk in chunks] == firsts
+
+
+def test_what_a_machine_cannot_reach_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = StorageError("s3://maps/a cannot be read", hints=("check the network",))
+    assert str(parse_error(pickled_error(error))) == "s3://maps/a cannot be read"
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "node", lambda: "worker-7")
+        pickled, other = pickled_error(error), pickled_error(EngineError("a task failed"))
+    found = parse_error(pickled)
+    assert type(found) is StorageError and found.hints == error.hints
+    assert str(found) == found.message == "the worker on worker-7: s3://maps/a cannot be read"
+    assert str(parse_error(other)) == "a task failed"

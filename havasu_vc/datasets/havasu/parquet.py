@@ -24,7 +24,7 @@ from havasu_vc.model.arrays import arrow_array, distinct
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.object_systems import object_system
-from havasu_vc.store.object_urls import is_url
+from havasu_vc.store.object_urls import is_url, shown_url
 
 __all__ = [
     "Positions",
@@ -76,7 +76,10 @@ def open_parquet(path: str, *, mapped: bool = True) -> Iterator[pq.ParquetFile]:
             raise
         if far and isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid):
             line = str(error).splitlines()[0][:300]
-            raise StorageError(f"{path} cannot be read: {line}") from error
+            raise StorageError(
+                f"{shown_url(path)} cannot be read: {line}",
+                hints=("check the network, and the credentials in the environment",),
+            ) from error
         raise CorruptDataFileError(name, str(error).splitlines()[0]) from error
 
 
