@@ -24,6 +24,20 @@ def merge(scratch: Scratch) -> Iterator[Figure]:
     scratch.remove(diverged)
 
 
+@case("merge-large")
+def merge_large(scratch: Scratch) -> Iterator[Figure]:
+    """Two branches that each edit a fifth of the rows, at random and none of both."""
+    variant = Variant("points", scratch.sizes.usual)
+    rows = variant.rows // 5
+    patches = sorted(scratch.patches(variant, 2, rows).iterdir())
+    diverged = _diverged(scratch, variant, patches[0], patches[1])
+    run = _measured(scratch, diverged, lambda repo: scratch.havasu("-C", repo, "merge", "side"))
+    name = f"merge 2 × {counted(rows)} edits, {counted(variant.rows)} points"
+    yield Figure(name, run.wall, "s", 1.6, f"{run.cpu:.2f} s CPU")
+    yield Figure(f"{name}, peak memory", run.memory, "MB", None)
+    scratch.remove(diverged)
+
+
 @case("conflicts")
 def conflicts(scratch: Scratch) -> Iterator[Figure]:
     """Two branches that edit the same 1,000 rows differently; then all is resolved at once."""
