@@ -15,6 +15,7 @@ from havasu_vc.checkouts.checking_out import KEPT, changing_tables
 from havasu_vc.checkouts.clustered_versions import CLUSTERED, clustered
 from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view
 from havasu_vc.checkouts.table_places import place_elsewhere
+from havasu_vc.datasets.havasu.far import far_dataset
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -154,7 +155,10 @@ def _make(
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
     checkout = Checkout(commit, tree, request.flavour, request.copy, keep)
     if not request.clustered:
-        materialise(view, place, checkout, previous=known, upon=upon)
+        fetcher = view.storage.fetcher if isinstance(request.place, str) else None
+        url = fetcher.bucket() if fetcher is not None and view.storage.on_demand else None
+        far = far_dataset(view, url)
+        materialise(view, place, checkout, previous=known, upon=upon, far=far)
         return True
     with clustered(repo, view, place.folder, spec) as sorted_view:
         materialise(sorted_view, place, checkout, previous=known, upon=upon)

@@ -115,7 +115,7 @@ class BucketPlace:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
             done = list(pool.map(copied, wanted))
             left = [entry for entry, is_there in zip(wanted, done, strict=True) if not is_there]
-            view.bring(left)
+            view.storage.bring((entry.file, entry.size) for entry in left)
             for _ in pool.map(sent, left):
                 pass
         return len(wanted)

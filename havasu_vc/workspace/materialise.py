@@ -101,8 +101,11 @@ def materialise(
     *,
     previous: TableState | None = None,
     upon: int | None = None,
+    far: HavasuDataset | None = None,
 ) -> TableState:
     """Make the table at a place show a dataset, and return what is there now.
+
+    With `far`, the same dataset where its files are, what is deleted is read there.
 
     Whatever the table's current snapshot is, even one with edits, a snapshot of the
     dataset comes after it: the caller has asked whether edits may go, and of which version
@@ -129,7 +132,7 @@ def materialise(
         refs[name] = RefState(ref.commit, ref.tree, shown.snapshot_id)
     files = draft.link(view)
     snapshot = draft.show(
-        view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
+        far or view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
     )
     version = 1 if table is None else table.version + 1
     metadata = replace(
