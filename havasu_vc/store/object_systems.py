@@ -123,7 +123,11 @@ class _Watch:
     def _look_at(self, number: int, before: tuple[int, int] | None) -> tuple[int, int]:
         """Return what a connection sent, and had received by then; cut off a long answer."""
         with socket.socket(fileno=os.dup(number)) as found:
-            if found.type != socket.SOCK_STREAM or found.getpeername()[1] not in self.ports:
+            # The name of a socket of this machine, as a JVM or a browser has, is a text.
+            of_network = found.family in (socket.AF_INET, socket.AF_INET6)
+            if not of_network or found.type != socket.SOCK_STREAM:
+                return 0, 0
+            if found.getpeername()[1] not in self.ports:
                 return 0, 0
             told = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
             sent, received = struct.unpack_from("=QQ", told, _BYTES_ACKED)
