@@ -5,16 +5,20 @@ lies over everything that the driver has.
 """
 
 import os
+import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import S3FileSystem
 
@@ -27,7 +31,7 @@ from tests.repo.tables import write as write_file
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 from tests.support.spark import has_java
 
-__all__ = ["DATA", "Cluster", "run_on", "shared", "standalone"]
+__all__ = ["DATA", "Cluster", "put_table", "run_on", "shared", "standalone"]
 
 DATA = "s3://cluster/data"
 
@@ -43,8 +47,11 @@ class Cluster:
 
 
 @contextmanager
-def standalone(tmp_path: Path) -> Iterator[Cluster]:
-    """Start a bucket, a master and two workers to which the driver's folder is empty."""
+def standalone(tmp_path: Path, *, blind: bool = False) -> Iterator[Cluster]:
+    """Start a bucket, a master and two workers to which the driver's folder is empty.
+
+    To a blind one, a machine of another name, the bucket's server is where nothing listens.
+    """
     import pyspark
 
     if not has_java():
@@ -57,10 +64,24 @@ def standalone(tmp_path: Path) -> Iterator[Cluster]:
     hiding = ["unshare", "-Urm", "sh", "-c", hide, str(driver)]
     if shutil.which("unshare") is None or subprocess.run([*hiding, "true"], check=False).returncode:
         pytest.skip("no folder can be hidden from a process here")
+    node = platform.node()
+    hosts = tmp_path / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost\n127.0.0.2 blind\n127.0.0.9 {node}\n")
+    blinding = f'mount --bind "{hosts}" /etc/hosts && hostname blind && {hide}'
+    blinded = ["unshare", "-Urmu", "sh", "-c", blinding, str(driver)]
+    if blind:
+        try:
+            known = socket.gethostbyname(node) == "127.0.0.1"
+        except OSError:
+            known = False
+        if not known or subprocess.run([*blinded, "true"], check=False).returncode:
+            pytest.skip("this machine's name cannot stand for another here")
     started: list[subprocess.Popen[bytes]] = []
     spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 
     with moto() as endpoint:
+        if blind:
+            endpoint = endpoint.replace("127.0.0.1", node)
         environment = {
             **os.environ,
             **S3_ENVIRONMENT,
@@ -68,14 +89,14 @@ def standalone(tmp_path: Path) -> Iterator[Cluster]:
             "PYSPARK_PYTHON": sys.executable,
         }
 
-        def start(kind: str, host: str, *arguments: str, hidden: bool) -> Path:
+        def start(kind: str, host: str, *arguments: str, within: Sequence[str] = ()) -> Path:
             log = tmp_path / f"{kind}{len(started)}.log"
             ports = ["--host", host, "--port", "0", "--webui-port", "0"]
             command = [spark_class, f"org.apache.spark.deploy.{kind}", *ports, *arguments]
             with log.open("wb") as out:
                 started.append(
                     subprocess.Popen(
-                        [*hiding, *command] if hidden else command,
+                        [*within, *command],
                         stdout=out,
                         stderr=out,
                         env={**environment, "SPARK_LOCAL_IP": host},
@@ -85,7 +106,7 @@ def standalone(tmp_path: Path) -> Iterator[Cluster]:
             return log
 
         try:
-            log = start("master.Master", "127.0.0.1", hidden=False)
+            log = start("master.Master", "127.0.0.1")
             url = awaited(log, r"spark://127\.0\.0\.1:\d+")
             logs = [
                 start(
@@ -93,7 +114,7 @@ def standalone(tmp_path: Path) -> Iterator[Cluster]:
                     f"127.0.0.{number}",
                     *("--cores", "1", "--memory", "1g"),
                     *("--work-dir", str(tmp_path / f"w{number}"), url),
-                    hidden=True,
+                    within=blinded if blind and number == 2 else hiding,
                 )
                 for number in (1, 2)
             ]
@@ -120,13 +141,7 @@ def shared(cluster: Cluster, folder: Path, patch: pytest.MonkeyPatch) -> Repo:
     """Return a clone without data files of a repository whose data is in the bucket."""
     for name in (*S3_ENVIRONMENT, "AWS_ENDPOINT_URL"):
         patch.setenv(name, cluster.environment[name])
-    system = S3FileSystem(
-        endpoint_override=cluster.environment["AWS_ENDPOINT_URL"].removeprefix("http://"),
-        scheme="http",
-        region="us-east-1",
-        allow_bucket_creation=True,
-    )
-    system.create_dir("cluster")
+    bucket_of(cluster).create_dir("cluster")
     ours = make(folder / "ours", {1: ("one", 1), 2: ("two", 2)})
     ours.import_(write_file(folder / "big.parquet", points(10_000)), "big", options=BY_ID)
     for start in (10_000, 20_000):
@@ -137,6 +152,20 @@ def shared(cluster: Cluster, folder: Path, patch: pytest.MonkeyPatch) -> Repo:
     ours.import_(curve, "curve", options=BY_ID, replace=True)
     share(ours, bare(folder / "server.git"), data=DATA)
     return clone(folder / "server.git", folder / "theirs", data_url=DATA, on_demand=True)
+
+
+def bucket_of(cluster: Cluster) -> S3FileSystem:
+    return S3FileSystem(
+        endpoint_override=cluster.environment["AWS_ENDPOINT_URL"].removeprefix("http://"),
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+
+
+def put_table(cluster: Cluster, name: str, table: pa.Table) -> None:
+    """Write a table as a Parquet file of the bucket."""
+    pq.write_table(table, f"cluster/{name}", filesystem=bucket_of(cluster))
 
 
 def run_on(cluster: Cluster, program: str, folder: Path, *arguments: object) -> list[list[str]]:
