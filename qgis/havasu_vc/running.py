@@ -63,7 +63,7 @@ class Runner(QObject):
         self._run: Run | None = None
         self._process: QProcess | None = None
         self._out, self._err, self._line = bytearray(), bytearray(), bytearray()
-        self._cancelled = False
+        self._cancelled = self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -83,6 +83,8 @@ class Runner(QObject):
 
         Where it fails, `otherwise` is called with why, or the signal `failed` tells.
         """
+        if self._closed:
+            return  # a timer of the window that goes may still ask
         label = label or f"{NAME} {arguments[0]}"
         self._waiting.append(Run(tuple(arguments), label, folder, then, otherwise))
         self._next()
@@ -108,6 +110,7 @@ class Runner(QObject):
 
     def close(self) -> None:
         """End what runs and hear of it no more: a plugin may go while a command still leaves."""
+        self._closed = True
         self._waiting.clear()
         process, self._process, self._run = self._process, None, None
         if process is None:

@@ -518,7 +518,10 @@ class Running(Case):
         heard: list[Any] = []
         self.dock.runner.run(["slow"], then=heard.append, otherwise=heard.append)
         wait(begun.exists, "the command runs")
+        runner = self.dock.runner
         self.plugin.unload()
+        runner.run(["slow"], otherwise=heard.append)
+        self.assertFalse(runner.busy)
         wait(end.exists, "the command is told to end, and does")
         # Nothing is left that would still end it when its time is up.
         late = time.monotonic() + 6
