@@ -199,6 +199,52 @@ def test_it_merges_our_branches_and_opens_our_merges(
     assert "Merge" in kart(place(repo), "log")
 
 
+@needs_data
+@pytest.mark.parametrize("first", ["kart", "havasu-vc"])
+def test_one_merge_is_resolved_by_both_in_turn(
+    first: str, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever stopped, either lists what is left, resolves some of it and ends the merge."""
+    place = unpacked("conflicts/points", tmp_path)
+    monkeypatch.chdir(place)
+    layer = "nz_pa_points_topo_150k"
+
+    def ours(*words: str) -> str:
+        assert run(cli, list(words)) == 0
+        return capsys.readouterr().out
+
+    kart(place, "create-workingcopy", "copy.gpkg")
+    if first == "kart":
+        kart(place, "merge", "theirs_branch")
+    else:
+        ours("merge", "theirs_branch")
+    keys = ["3", "4", "5", "98001"]
+    waiting = [f"{layer}:feature:{key}" for key in keys]
+    assert ours("conflicts", "-s", "--flat").split() == waiting
+    ours("resolve", waiting[3], "--renumber=theirs")
+    left = json.loads(kart(place, "conflicts", "-s", "-o", "json"))["kart.conflicts/v1"]
+    assert left == {layer: {"feature": [3, 4, 5]}}
+    kart(place, "resolve", waiting[0], "--with=theirs")
+    ours("resolve", waiting[1], "--with=delete")
+    assert ours("conflicts", "-s", "--flat").split() == [waiting[2]]
+    if first == "kart":
+        kart(place, "resolve", waiting[2], "--with=ours")
+        ours("merge", "--continue")
+    else:
+        ours("resolve", waiting[2], "--with=ours")
+        kart(place, "merge", "--continue", "--no-editor")
+    assert "working copy clean" in kart(place, "status")
+    assert "working copy clean" in ours("status")
+    kart(place, "fsck")
+    repo = Repo.open(place)
+    assert repo.commit_info().message.strip() == 'Merge branch "theirs_branch" into ours_branch'
+    names = [repo.row(layer, int(key), revision="HEAD")["name"] for key in ("3", "5", "98001")]
+    theirs = repo.row(layer, 3, revision="theirs_branch")["name"]
+    assert names[0] == theirs != repo.row(layer, 3, revision="HEAD^")["name"]
+    assert names[1] == repo.row(layer, 5, revision="HEAD^")["name"]
+    assert names[2] == repo.row(layer, 98001, revision="HEAD^")["name"]
+
+
 def test_a_conflict_of_its_own_is_told_and_finished_by_it(repo: Repo) -> None:
     repo.git.git("branch", "side")
     repo.write("places", pa.table({"id": [1], "name": ["ours"]}))
@@ -207,7 +253,8 @@ def test_a_conflict_of_its_own_is_told_and_finished_by_it(repo: Repo) -> None:
     repo.switch("main")
     kart(place(repo), "create-workingcopy", "--delete-existing", "--discard-changes")
     kart(place(repo), "merge", "side")
-    assert "side" in Repo.open(place(repo)).status().problems[0]
+    waiting = Repo.open(place(repo)).status().waiting
+    assert waiting is not None and waiting.context.theirs.branch == "side"
     kart(place(repo), "resolve", "places:feature:1", "--with=theirs")
     kart(place(repo), "merge", "--continue", "-m", "Merge by Kart")
     names = Repo.open(place(repo)).table("places").to_arrow(["id", "name"]).to_pylist()
