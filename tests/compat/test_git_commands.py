@@ -33,6 +33,7 @@ def test_a_plain_clone_has_the_commits_and_says_what_it_lacks(
     repo: CheckedRepo, tmp_path: Path
 ) -> None:
     run_git("clone", "-q", "--no-local", repo.path, tmp_path / "clone", cwd=tmp_path)
+    run_git("config", "havasu.data.fetch", "when-told", cwd=tmp_path / "clone")
     clone = Repo.open(tmp_path / "clone", settings=LOCAL)
     assert [info.id for info in clone.log()] == [info.id for info in repo.log()]
     assert clone.datasets() == ("points",)

@@ -131,8 +131,12 @@ def served(serving: Callable[[Path], Served], repo: Path) -> Served:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Tab]:
-    """A tab; whatever was done in it, nothing went wrong and nothing left this machine."""
+def page(browser: Browser, tmp_path: Path) -> Iterator[Tab]:
+    """A tab; whatever was done in it, nothing went wrong and nothing left this machine.
+
+    It is looked at before the test's own folder goes, of which a page may still ask.
+    """
+    assert tmp_path.is_dir()
     tab = browser.open()
     tab.forget()
     yield tab

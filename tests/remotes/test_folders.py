@@ -286,6 +286,7 @@ def test_what_was_seen_once_is_not_taken_to_be_there(ours: Repo, tmp_path: Path)
 def test_a_fetch_that_was_cut_off_goes_on(ours: Repo, theirs: Repo, tmp_path: Path) -> None:
     write(ours, ROWS)
     ours.push()
+    theirs.config.set("havasu.data.fetch", "when-told")
     moved = theirs.fetch(data=False)
     assert moved.refs and moved.files == 0
     with pytest.raises(DataFileNotFoundError) as caught:
