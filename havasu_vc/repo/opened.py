@@ -79,24 +79,21 @@ class OpenRepo:
 
     @cached_property
     def _storage(self) -> Storage:
-        folder, on_demand = self.git.data_folder, self.on_demand
+        folder = self.git.data_folder
         files = DataFileStore(folder, lfs_folder(self.git))
-        fetcher: Fetcher | None = None
-        if self.make_fetcher is None:
-            pass
-        elif on_demand:
-            fetcher = self.make_fetcher(self)
-        elif self._asks_remotes:
-            fetcher = _LateFetcher(self, self.make_fetcher)
-        return Storage(files, folder / "keys", files, fetcher=fetcher, on_demand=on_demand)
-
-    @property
-    def _asks_remotes(self) -> bool:
-        """Whether files come that are not here though they should, as after a plain `git pull`."""
-        config = self.git.config
-        return config.get("havasu.data.fetch") != "when-told" and any(
-            name.startswith("remote.") and name.endswith(".url") for name in config.names()
+        return Storage(
+            files, folder / "keys", files, fetcher=self._fetcher(), on_demand=self.on_demand
         )
+
+    def _fetcher(self) -> Fetcher | None:
+        """Return what brings files that are not here; None where nothing does unless told."""
+        config = self.git.config
+        if self.make_fetcher is None or config.get("havasu.data.fetch") == "when-told":
+            return None
+        if self.on_demand:
+            return self.make_fetcher(self)
+        has_remote = any(n.startswith("remote.") and n.endswith(".url") for n in config.names())
+        return _LateFetcher(self, self.make_fetcher) if has_remote else None
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""
@@ -187,9 +184,10 @@ class _LateFetcher:
             lacking = [name for name, _ in files if not store.has(name)]
             if isinstance(error, DataFileNotFoundError) or not lacking:
                 raise
+            failure = DataFileNotFoundError(lacking[0])
             told = f"the remote could not be asked: {error.message}"
-            brings = "`havasu-vc data fetch` brings what a remote has"
-            raise DataFileNotFoundError(lacking[0], hints=(told, brings)) from error
+            failure.hints = (told, *failure.hints)
+            raise failure from error
         count = f"{len(files):,} data file{'s'[: len(files) != 1]}"
         self._repo.settings.note(
             f"{count} that git had left at the remote came; `havasu-vc data fetch` brings all"
