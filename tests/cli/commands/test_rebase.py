@@ -27,10 +27,8 @@ MORE: tuple[Rows, ...] = (
 """What the commits of dev hold; the second changes another cell of a row that ours changed."""
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    """A repository whose branch dev has three commits, and main another; on main."""
-    repo = make(tmp_path / "repo", FIRST)
+def branched(repo: Repo) -> Repo:
+    """Commit thrice on the branch dev, and once on main, where it ends."""
     repo.create_branch("dev")
     write(repo, OURS, message="Ours")
     repo.switch("dev")
@@ -38,6 +36,12 @@ def repo(tmp_path: Path) -> Repo:
         write(repo, rows, message=f"Dev {number}")
     repo.switch("main")
     return repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A repository whose branch dev has three commits, and main another; on main."""
+    return branched(make(tmp_path / "repo", FIRST))
 
 
 def run(repo: Repo, *arguments: str | Path) -> Result:
@@ -315,14 +319,7 @@ KINDS = [{"bare": True}, {"kart": True}]
 @pytest.fixture(params=KINDS, ids=["bare", "Kart's"])
 def treeless(request: pytest.FixtureRequest, tmp_path: Path) -> Repo:
     """The same branches where git has no work tree to go through commits in; on main."""
-    repo = make(tmp_path / "treeless", FIRST, **request.param)
-    repo.create_branch("dev")
-    write(repo, OURS, message="Ours")
-    repo.switch("dev")
-    for number, rows in enumerate(MORE, 1):
-        write(repo, rows, message=f"Dev {number}")
-    repo.switch("main")
-    return repo
+    return branched(make(tmp_path / "treeless", FIRST, **request.param))
 
 
 def test_picks_without_a_work_tree(treeless: Repo) -> None:
