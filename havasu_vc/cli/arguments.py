@@ -223,11 +223,12 @@ def revisions_and_filters(
     revisions, filters = split_revisions(
         arguments, after, is_revision=is_revision, is_dataset=is_dataset, most=most
     )
-    if "." in filters:
-        filters = ()
-    if filters and not revisions and after is None:
-        from havasu_vc.repo.filters import is_inside
+    if not filters:
+        return revisions, filters
+    from havasu_vc.repo.filters import is_inside, named_filters
 
+    filters = named_filters(filters)
+    if filters and not revisions and after is None:
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
             raise InvalidArgumentError(

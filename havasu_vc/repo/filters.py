@@ -41,6 +41,7 @@ __all__ = [
     "DatasetFilter",
     "RepoFilter",
     "is_inside",
+    "named_filters",
     "parse_filters",
     "split_filter",
 ]
@@ -157,9 +158,18 @@ def _either(
     return None if left is None or right is None else left | right
 
 
+def named_filters(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return filters as they were given; none where `.` asks for everything, as in git.
+
+    >>> named_filters(["trees", "."]), named_filters(["trees"])
+    ((), ('trees',))
+    """
+    return () if "." in texts else tuple(texts)
+
+
 def parse_filters(texts: Sequence[str], *, of_changes: bool = False) -> RepoFilter:
     """Return the filter that some arguments mean together; conditions are `of_changes` alone."""
-    found = RepoFilter(tuple(_parse(text) for text in texts))
+    found = RepoFilter(tuple(map(_parse, named_filters(texts))))
     if not of_changes and any(each.conditions for each in found.filters):
         raise InvalidArgumentError(
             "conditions choose among changes: `diff` and `commit` take them",
@@ -198,8 +208,6 @@ def split_filter(text: str) -> tuple[str, str, str]:
 
 
 def _parse(text: str) -> DatasetFilter:
-    if text == ".":  # as git has it, of everything
-        return DatasetFilter("*")
     pattern, kind, what = split_filter(text)
     if not pattern:
         raise InvalidArgumentError(f"{text!r} names no dataset")

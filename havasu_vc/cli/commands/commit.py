@@ -34,6 +34,7 @@ from havasu_vc.errors import (
     NoWorkingCopyError,
     StateError,
 )
+from havasu_vc.repo.filters import named_filters
 from havasu_vc.repo.results import CommitResult
 
 if TYPE_CHECKING:
@@ -191,8 +192,7 @@ def command(
 
 def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tuple[str, ...]:
     """Return the filters that the arguments mean together."""
-    if "." in datasets:
-        datasets = ()
+    datasets = named_filters(datasets)
     if where is None and box is None:
         return datasets
     if any(":" in each for each in datasets):

@@ -14,6 +14,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.library import Repo
+from havasu_vc.repo.filters import named_filters
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Restored
@@ -62,8 +63,7 @@ def command(
     this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
-    if "." in filters:
-        filters = ()
+    filters = named_filters(filters)
     if is_called_kart() and message is None:
         known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
         there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
