@@ -81,7 +81,8 @@ class _Watch:
     """A look at our connections to stores, from a thread, while anybody waits for an answer.
 
     What a connection brings since something was last sent by it is one answer. No library tells
-    how much that is, or takes a limit; Linux does, by connection, and elsewhere none is set.
+    how much that is, or takes a limit; Linux does, by connection, and elsewhere none is set. While
+    a file is read nothing is cut off: its connection looks like any other, and may bring much.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,7 @@ class _Watch:
         self.cut = 0
         """How many answers were cut off."""
         self._lock = threading.Lock()
-        self._waiting = 0
+        self._waiting = self._reading = 0
         self._over = threading.Event()
 
     @contextmanager
@@ -109,9 +110,23 @@ class _Watch:
                 if not self._waiting:
                     self._over.set()
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Cut nothing off while the caller reads."""
+        with self._lock:
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading -= 1
+
     def _look(self, over: threading.Event) -> None:
         before: dict[str, tuple[int, int]] = {}
         while not over.wait(_LOOKS):
+            if self._reading:
+                before = {}
+                continue
             now: dict[str, tuple[int, int]] = {}
             for number in os.listdir("/proc/self/fd"):
                 with suppress(OSError):
@@ -164,7 +179,7 @@ def reporting_store_errors(
     """
     cut = _WATCH.cut
     try:
-        with nullcontext() if what == "read" else _asking():
+        with _WATCH.reading() if what == "read" else _asking():
             yield
     except HavasuError:
         raise  # some are OSErrors, and have said what they mean

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.request import urlopen
 
 import pytest
 
 from havasu_vc.errors import StorageError
 from havasu_vc.remotes.object_store import ObjectStoreRemote
-from havasu_vc.store.object_systems import MOST_OF_AN_ANSWER, object_size
+from havasu_vc.store.object_systems import (
+    MOST_OF_AN_ANSWER,
+    object_size,
+    object_system,
+    reporting_store_errors,
+)
 from tests.support.servers import S3_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what has come")
 URL = "s3://maps/data"
 TAKEN = 400 << 20
 """Bytes after which the server gives up: nobody cut it off."""
+WHOLE = 3 * MOST_OF_AN_ANSWER
+"""Bytes of a file that comes as one answer."""
 
 
 class _Endless(BaseHTTPRequestHandler):
@@ -29,6 +38,14 @@ class _Endless(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path == "/whole":
+            self.send_response(200)
+            self.send_header("Content-Length", str(WHOLE))
+            self.end_headers()
+            for _ in range(WHOLE >> 20):
+                self.wfile.write(bytes(1 << 20))
+                time.sleep(0.01)
+            return
         if self.command == "HEAD":
             self.send_response(404)
             self.send_header("Content-Length", "0")
@@ -93,3 +110,10 @@ def test_so_is_the_text_of_an_error(server: _Server) -> None:
         list(ObjectStoreRemote(URL).listed())
 
     assert server.taken < TAKEN
+
+
+def test_a_file_that_is_read_meanwhile_comes_whole(server: _Server) -> None:
+    object_system(URL)  # from then on connections to the server are watched
+    with reporting_store_errors(URL, "asked"), reporting_store_errors(URL, "read"):
+        with urlopen(f"http://127.0.0.1:{server.server_address[1]}/whole") as answer:
+            assert len(answer.read()) == WHOLE
