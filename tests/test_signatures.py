@@ -19,14 +19,13 @@ from havasu_vc import Repo
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere
 from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.library.methods import Method, sentences
-from havasu_vc.looking.histories import LogRequest
+from havasu_vc.looking.requests import LogRequest
 from havasu_vc.looking.tables import Table
-from havasu_vc.merging.merge_commits import MergeRequest
+from havasu_vc.merging.requests import MergeRequest
 from havasu_vc.merging.resolving import Resolution
-from havasu_vc.sharing.pushing import PushRequest
-from havasu_vc.transfer.imports import ImportRequest
-from havasu_vc.upkeep.maintenance import OptimizeRequest
-from havasu_vc.upkeep.repairing import RepairRequest
+from havasu_vc.sharing.requests import PushRequest
+from havasu_vc.transfer.requests import ImportRequest
+from havasu_vc.upkeep.requests import OptimizeRequest, RepairRequest
 from tests.repo.points import make
 
 EXPORTED = (havasu_vc, havasu_vc.repo, havasu_vc.spark)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from havasu_vc.looking.describing import describe_dataset as describe_dataset
     from havasu_vc.looking.describing import extent_of as extent_of
     from havasu_vc.looking.git_diff import document_diff as document_diff
-    from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
     from havasu_vc.looking.histories import log as log
     from havasu_vc.looking.notebook import commit_html as commit_html
@@ -31,11 +30,12 @@ if TYPE_CHECKING:
     from havasu_vc.looking.reproject import OwnSystem as OwnSystem
     from havasu_vc.looking.reproject import into_own_system as into_own_system
     from havasu_vc.looking.reproject import reprojection as reprojection
+    from havasu_vc.looking.requests import LogRequest as LogRequest
+    from havasu_vc.looking.requests import SeekRequest as SeekRequest
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
     from havasu_vc.looking.rows import read_rows as read_rows
     from havasu_vc.looking.seeking import FoundRows as FoundRows
-    from havasu_vc.looking.seeking import SeekRequest as SeekRequest
     from havasu_vc.looking.seeking import seek as seek
     from havasu_vc.looking.showing import create_patch as create_patch
     from havasu_vc.looking.showing import diff as diff
@@ -50,14 +50,15 @@ __getattr__ = loads(
         "describing": ["Description", "choose_rows", "count_rows", "describe_dataset", "extent_of"],
         "git_diff": ["document_diff"],
         "other_files": ["file_changes"],
-        "histories": ["LogRequest", "commit_info", "log"],
+        "histories": ["commit_info", "log"],
         "showing": ["create_patch", "diff", "show"],
         "notebook": ["commit_html", "commits_html", "table_html"],
         "pages": ["RowPage", "read_page"],
         "placing": ["RowPlaces", "row_places"],
         "reproject": ["OwnSystem", "into_own_system", "reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
-        "seeking": ["FoundRows", "SeekRequest", "seek"],
+        "seeking": ["FoundRows", "seek"],
         "tables": ["Table"],
+        "requests": ["LogRequest", "SeekRequest"],
     },
 )

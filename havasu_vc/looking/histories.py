@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
+from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import CommitInfo
-from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
@@ -28,39 +28,6 @@ def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
     if identity is None:
         raise NotFoundError(f"{revision} is no commit")
     return info_of(read_commit(repo.git.objects, identity), decorations(repo.git))
-
-
-@dataclass(frozen=True, slots=True)
-class LogRequest:
-    """Which commits are wanted."""
-
-    revision: str = "HEAD"
-    """Where to start, or a range."""
-    filters: Sequence[str] = ()
-    """Datasets, rows or meta items of which a commit changed some."""
-    limit: int | None = None
-    """How many."""
-    skip: int | None = None
-    """How many of the first are left out."""
-    since: str | None = None
-    """A date as git reads it: those after."""
-    until: str | None = None
-    """A date as git reads it: those before."""
-    author: str | None = None
-    """A pattern that git finds in the author's name and address."""
-    committer: str | None = None
-    """A pattern that git finds in the committer's."""
-    grep: str | None = None
-    """A pattern that git finds in the message."""
-    columns: Sequence[str] = ()
-    """Of rows, columns of which a commit changed a cell."""
-    holds: str | None = None
-    """A value that a row held which a commit changed, before or after; merges change none."""
-    box: tuple[float, float, float, float] | None = None
-    """A place: west, south, east and north of a box in which a row lies that a commit changed,
-    before or after; merges change none."""
-    full_refs: bool = False
-    """Whether refs at commits are named with `refs/heads/` and the like."""
 
 
 def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
@@ -114,7 +81,8 @@ def _no_commit(repo: OpenRepo) -> NotFoundError:
 def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> Iterator[Commit]:
     """Return those of some commits that changed a row which holds a value, or lies in a box."""
     from havasu_vc.looking.placing import changes_touch
-    from havasu_vc.looking.seeking import SeekRequest, changes_hold
+    from havasu_vc.looking.requests import SeekRequest
+    from havasu_vc.looking.seeking import changes_hold
 
     sought, box, filters = request.holds, request.box, request.filters
     chosen = (

@@ -13,6 +13,7 @@ from functools import reduce
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.looking.requests import SeekRequest
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
@@ -26,25 +27,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.writers.values import plain_text
 
-__all__ = ["FoundRows", "SeekRequest", "changes_hold", "seek"]
-
-
-@dataclass(frozen=True, slots=True)
-class SeekRequest:
-    """The rows that are sought."""
-
-    text: str
-    """VALUE, the text that they hold."""
-    revision: str = "HEAD"
-    """The revision at which they do."""
-    filters: Sequence[str] = ()
-    """The datasets that are looked in; all without."""
-    ignore_case: bool = False
-    """Take small and capital letters as one."""
-    regex: bool = False
-    """VALUE is a regular expression, for text alone."""
-    columns: Sequence[str] = ()
-    """Look in these alone."""
+__all__ = ["FoundRows", "changes_hold", "seek"]
 
 
 @dataclass(frozen=True, slots=True)

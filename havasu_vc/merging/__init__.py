@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from havasu_vc.merging.kart_stops import drop_kart_merge as drop_kart_merge
     from havasu_vc.merging.kart_stops import read_kart_merge as read_kart_merge
     from havasu_vc.merging.kart_stops import tree_of_kart_merge as tree_of_kart_merge
-    from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
     from havasu_vc.merging.merge_commits import require_calm as require_calm
-    from havasu_vc.merging.picking import PickRequest as PickRequest
-    from havasu_vc.merging.picking import RebaseRequest as RebaseRequest
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
     from havasu_vc.merging.picking import continue_merge as continue_merge
     from havasu_vc.merging.picking import pick_several as pick_several
     from havasu_vc.merging.picking import rebase as rebase
     from havasu_vc.merging.picking import revert as revert
     from havasu_vc.merging.picking import skip_commit as skip_commit
+    from havasu_vc.merging.requests import MergeRequest as MergeRequest
+    from havasu_vc.merging.requests import PickRequest as PickRequest
+    from havasu_vc.merging.requests import RebaseRequest as RebaseRequest
     from havasu_vc.merging.resetting import reset as reset
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
@@ -51,11 +51,9 @@ __getattr__ = loads(
         "answers": ["Resolution"],
         "kart_merges": ["conclude_kart_merge"],
         "kart_stops": ["KartMerge", "drop_kart_merge", "read_kart_merge", "tree_of_kart_merge"],
-        "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
+        "merge_commits": ["MergeResult", "merge", "require_calm"],
         "resetting": ["reset"],
         "picking": [
-            "PickRequest",
-            "RebaseRequest",
             "cherry_pick",
             "continue_merge",
             "pick_several",
@@ -75,5 +73,6 @@ __getattr__ = loads(
             "view_conflicts",
             "waiting_merge",
         ],
+        "requests": ["MergeRequest", "PickRequest", "RebaseRequest"],
     },
 )

@@ -19,6 +19,7 @@ from havasu_vc.errors import (
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.merging.kart_stops import stop_as_kart
+from havasu_vc.merging.requests import MergeRequest
 from havasu_vc.merging.state import (
     MergeState,
     drop_state,
@@ -51,7 +52,6 @@ from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import Change
 
 __all__ = [
-    "MergeRequest",
     "MergeResult",
     "base_of",
     "conclude_merge",
@@ -65,28 +65,6 @@ __all__ = [
 ]
 
 FAST_FORWARD = ("auto", "only", "never")
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRequest:
-    """A merge that is asked for."""
-
-    revision: str
-    """The commit to merge."""
-    message: str | None = None
-    """The message of the merge commit."""
-    fast_forward: str = "auto"
-    """`only` refuses to merge, `never` always makes a commit."""
-    squash: bool = False
-    """Make a commit with one parent."""
-    dry_run: bool = False
-    """Tell what would happen, and stop."""
-    policy: MergePolicy | None = None
-    """Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls, by which a null
-    yields to a value. May be repeated."""
-    into: str | None = None
-    """Merge into this branch, which nothing has checked out, and leave HEAD where it is; no
-    conflict is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from havasu_vc.merging.merge_commits import (
     require_calm,
     require_resolved,
 )
+from havasu_vc.merging.requests import PickRequest, RebaseRequest
 from havasu_vc.merging.resetting import reset
 from havasu_vc.merging.state import (
     MergeState,
@@ -54,7 +55,6 @@ from havasu_vc.merging.state import (
 from havasu_vc.merging.takeover import go_on
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
@@ -64,34 +64,7 @@ from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.revisions import EMPTY, read_stopped
 
-__all__ = [
-    "PickRequest",
-    "RebaseRequest",
-    "cherry_pick",
-    "continue_merge",
-    "pick_several",
-    "rebase",
-    "revert",
-    "skip_commit",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class PickRequest:
-    """A cherry-pick, or a revert, that is asked for."""
-
-    revision: str
-    """The commit."""
-    mainline: int | None = None
-    """Of a merge, what it changed of its parent N; 1 is the branch merged into."""
-    message: str | None = None
-    """The message of the commit."""
-    record: bool = False
-    """Name REV in the message."""
-    dry_run: bool = False
-    """Tell what would happen, and stop."""
-    policy: MergePolicy | None = None
-    """Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls."""
+__all__ = ["cherry_pick", "continue_merge", "pick_several", "rebase", "revert", "skip_commit"]
 
 
 def revert(repo: OpenRepo, request: PickRequest) -> MergeResult:
@@ -190,24 +163,6 @@ def _parent(commit: Commit, revision: str, mainline: int | None) -> str:
     if not parents:
         return EMPTY
     return parents[(mainline or 1) - 1]
-
-
-@dataclass(frozen=True, slots=True)
-class RebaseRequest:
-    """A rebase that is asked for."""
-
-    upstream: str | None
-    """The revision that the commits are made anew upon; None for all of them, upon `onto`."""
-    branch: str | None = None
-    """The branch to rebase, which is switched to first; None for HEAD's."""
-    onto: str | None = None
-    """Make the commits upon REV instead of UPSTREAM."""
-    merges: bool = False
-    """Make merges again; else left out."""
-    fork_point: bool = False
-    """Whether the reflog of upstream tells which commits were its own once."""
-    policy: MergePolicy | None = None
-    """Decide conflicts: ours (UPSTREAM's), theirs, COLUMN=ours, COLUMN=theirs, fill-nulls."""
 
 
 def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:

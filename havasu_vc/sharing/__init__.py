@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.sharing.cloning import CloneRequest as CloneRequest
     from havasu_vc.sharing.cloning import clone as clone
     from havasu_vc.sharing.cloning import finish_clone as finish_clone
     from havasu_vc.sharing.cloning import folder_of as folder_of
@@ -38,17 +37,18 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.fetching import parse_box as parse_box
     from havasu_vc.sharing.fetching import remotes as remotes
     from havasu_vc.sharing.fetching import upstream_of as upstream_of
-    from havasu_vc.sharing.pushing import PushRequest as PushRequest
     from havasu_vc.sharing.pushing import RemoteFetcher as RemoteFetcher
     from havasu_vc.sharing.pushing import push as push
     from havasu_vc.sharing.pushing import push_data as push_data
     from havasu_vc.sharing.pushing import refusal as refusal
     from havasu_vc.sharing.receiving import check_received as check_received
+    from havasu_vc.sharing.requests import CloneRequest as CloneRequest
+    from havasu_vc.sharing.requests import PushRequest as PushRequest
 
 __getattr__ = loads(
     __name__,
     {
-        "cloning": ["CloneRequest", "clone", "finish_clone", "folder_of"],
+        "cloning": ["clone", "finish_clone", "folder_of"],
         "data_files": ["DataStatus", "data_status", "drop_data", "verify_data"],
         "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
         "data_remotes": [
@@ -72,7 +72,8 @@ __getattr__ = loads(
             "remotes",
             "upstream_of",
         ],
-        "pushing": ["PushRequest", "RemoteFetcher", "push", "push_data", "refusal"],
+        "pushing": ["RemoteFetcher", "push", "push_data", "refusal"],
         "receiving": ["check_received"],
+        "requests": ["CloneRequest", "PushRequest"],
     },
 )

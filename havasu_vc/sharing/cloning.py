@@ -26,56 +26,24 @@ from havasu_vc.errors import (
     LockedError,
     StateError,
 )
-from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import take_data_url
 from havasu_vc.sharing.data_remotes import bring_data, download, local_folder, remote_data
-from havasu_vc.sharing.fetching import FetchResult, Part, files_of_part, keep_part
+from havasu_vc.sharing.fetching import FetchResult, files_of_part, keep_part
+from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.preparation import hidden_patterns, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart
 
-__all__ = ["CloneRequest", "UnfinishedClone", "being_cloned", "clone", "finish_clone", "folder_of"]
+__all__ = ["UnfinishedClone", "being_cloned", "clone", "finish_clone", "folder_of"]
 
 
 ORIGIN = "origin"
-
-
-@dataclass(frozen=True, slots=True)
-class CloneRequest:
-    """A clone that is asked for."""
-
-    url: str
-    """Any URL that git takes."""
-    folder: Path
-    """Where to; must not be there, or be empty."""
-    branch: str | None = None
-    """The branch to be on; None for the remote's own."""
-    bare: bool = False
-    """Whether to do without a work tree."""
-    depth: int | None = None
-    """How many commits of history to bring; None for all."""
-    data_url: str | None = None
-    """Where the data is, if not with the remote."""
-    on_demand: bool = False
-    """Whether data files come only when something reads them."""
-    part: Part | None = None
-    """The part that comes at once then; None for nothing."""
-    base: Path | None = None
-    """The folder that a relative URL is relative to; None for the current one."""
-    tables: bool = False
-    """Whether whoever asks makes tables yet, and calls `finish_clone` then."""
-    kart: bool = False
-    """Whether the clone is to be one that Kart opens."""
-    filter: str | None = None
-    """The objects that git leaves until something reads them, as `blob:none`."""
-    bundle_uri: str | None = None
-    """A bundle that git takes objects from first."""
 
 
 _TELLING = (

@@ -50,20 +50,13 @@ from havasu_vc.sharing.data_remotes import (
     remote_data,
     send_data,
 )
+from havasu_vc.sharing.requests import PushRequest
 from havasu_vc.store.command import GitResult, is_locked
 from havasu_vc.store.locks import lock_in_message
 from havasu_vc.store.refs import read_ref
 from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
-__all__ = [
-    "PushRequest",
-    "PushResult",
-    "RemoteFetcher",
-    "commits_there",
-    "push",
-    "push_data",
-    "refusal",
-]
+__all__ = ["PushResult", "RemoteFetcher", "commits_there", "push", "push_data", "refusal"]
 
 TAB = "\t"
 SENT = {"HAVASU_VC_DATA_SENT": "1"}
@@ -98,22 +91,6 @@ class PushResult:
     """Data files that went."""
     size: int = 0
     """Their bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class PushRequest:
-    """A push that is asked for."""
-
-    remote: str | None = None
-    """The remote; None for the one that the branch follows."""
-    refspecs: Sequence[str] = ()
-    """As git takes them; none for what git's settings say."""
-    options: Sequence[str] = ()
-    """More options of `git push`, long ones."""
-    dry_run: bool = False
-    """Send nothing."""
-    allow_broken: bool = False
-    """Send broken datasets too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,30 +5,32 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.transfer.converting import ConvertRequest as ConvertRequest
     from havasu_vc.transfer.converting import convert as convert
     from havasu_vc.transfer.copies import add_datasets as add_datasets
     from havasu_vc.transfer.copies import checkout_as as checkout_as
     from havasu_vc.transfer.copies import commit_from as commit_from
-    from havasu_vc.transfer.exports import ExportRequest as ExportRequest
     from havasu_vc.transfer.exports import export as export
     from havasu_vc.transfer.exports import export_changes as export_changes
     from havasu_vc.transfer.import_histories import import_source as import_source
-    from havasu_vc.transfer.imports import ImportRequest as ImportRequest
     from havasu_vc.transfer.imports import kind_of_new as kind_of_new
     from havasu_vc.transfer.imports import replacement as replacement
     from havasu_vc.transfer.rasters import Rasters as Rasters
+    from havasu_vc.transfer.requests import ConvertRequest as ConvertRequest
+    from havasu_vc.transfer.requests import ExportRequest as ExportRequest
+    from havasu_vc.transfer.requests import ImportRequest as ImportRequest
+    from havasu_vc.transfer.understanding import TableInfo as TableInfo
     from havasu_vc.transfer.understanding import parse_table_info as parse_table_info
 
 __getattr__ = loads(
     __name__,
     {
-        "converting": ["ConvertRequest", "convert"],
+        "converting": ["convert"],
         "copies": ["add_datasets", "checkout_as", "commit_from"],
-        "exports": ["ExportRequest", "export", "export_changes"],
+        "exports": ["export", "export_changes"],
         "import_histories": ["import_source"],
-        "imports": ["ImportRequest", "kind_of_new", "replacement"],
+        "imports": ["kind_of_new", "replacement"],
         "rasters": ["Rasters"],
-        "understanding": ["parse_table_info"],
+        "understanding": ["TableInfo", "parse_table_info"],
+        "requests": ["ConvertRequest", "ExportRequest", "ImportRequest"],
     },
 )

@@ -46,15 +46,9 @@ from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, ObjectSink, edit_tree, find_entry
+from havasu_vc.transfer.requests import ConvertRequest
 
-__all__ = [
-    "ConvertRequest",
-    "convert",
-    "convert_rows",
-    "converting",
-    "made_properties",
-    "rows_in_git",
-]
+__all__ = ["convert", "convert_rows", "converting", "made_properties", "rows_in_git"]
 
 
 @contextmanager
@@ -174,22 +168,6 @@ def _meta(view: Dataset, kind: DatasetKind) -> dict[str, bytes]:
     for name, wkt in view.crs.items():
         meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
     return meta
-
-
-@dataclass(frozen=True, slots=True)
-class ConvertRequest:
-    """A conversion that is asked for."""
-
-    dataset: str
-    """The dataset's path."""
-    kind: str
-    """The kind of dataset that it is stored as."""
-    message: str | None = None
-    """The message of the commit."""
-    history: bool = False
-    """With --to, every commit that changed it as well."""
-    refs: bool = False
-    """With --history, those of all branches and tags; each gets a namesake KIND/NAME."""
 
 
 def convert(repo: OpenRepo, request: ConvertRequest) -> CommitResult:

@@ -60,7 +60,8 @@ from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
 from havasu_vc.transfer.exports import ELSEWHERE
 from havasu_vc.transfer.import_histories import import_source
-from havasu_vc.transfer.imports import ImportRequest, renamed, replacement
+from havasu_vc.transfer.imports import renamed, replacement
+from havasu_vc.transfer.requests import ImportRequest
 
 __all__ = ["add_datasets", "checkout_as", "commit_from"]
 

@@ -12,7 +12,7 @@ from havasu_vc.checkouts import require_other_file
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
-from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.exchange.side_by_side import PART_BYTES, Parts, parts_of
 from havasu_vc.looking import Table, diff
@@ -22,11 +22,11 @@ from havasu_vc.model.evolution import as_stored, has_source_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field
-from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
+from havasu_vc.transfer.requests import ExportRequest
 
-__all__ = ["ExportRequest", "export", "export_changes"]
+__all__ = ["export", "export_changes"]
 
 
 def _format(name: str | None) -> ExportFormat | None:
@@ -43,36 +43,6 @@ def _format(name: str | None) -> ExportFormat | None:
 
 _PARQUET_DATASET = "parquet-dataset"
 ELSEWHERE = "write to another file; `havasu-vc checkout` brings the working copy along"
-
-
-@dataclass(frozen=True, slots=True)
-class ExportRequest:
-    """An export that is asked for."""
-
-    dataset: str
-    """The dataset's path."""
-    file: str | Path
-    """The file to write, or the folder of a table."""
-    revision: str = "HEAD"
-    """The revision whose rows are written."""
-    format: str | None = None
-    """The format; by default what the file's name ends in."""
-    overwrite: bool = False
-    """Replace the file if it is there."""
-    plain: bool = False
-    """In a Delta table write geometries as binary columns."""
-    crs: str | None = None
-    """Transform geometries to this CRS."""
-    columns: Sequence[str] | None = None
-    """Write only these columns."""
-    parquet: ParquetForm | None = None
-    """The form of GeoParquet."""
-    gdal: GdalForm | None = None
-    """The form that is asked of GDAL, where it writes the file."""
-    drop_geometry: bool = False
-    """Write no geometries."""
-    part_bytes: int | None = None
-    """With --to parquet-dataset, about how much each file has, by default 128 MiB."""
 
 
 def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:

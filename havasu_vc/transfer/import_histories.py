@@ -22,7 +22,8 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.store.refs import check_ref_name, create_branch, create_tag, read_ref
-from havasu_vc.transfer.imports import ImportRequest, import_layers
+from havasu_vc.transfer.imports import import_layers
+from havasu_vc.transfer.requests import ImportRequest
 
 __all__ = ["import_history"]
 

@@ -9,12 +9,10 @@ and so do those that differ in one column from a row of the last import that is 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -52,7 +50,6 @@ from havasu_vc.model.evolution import (
 from havasu_vc.model.names import KART_VERSION, check_dataset_path, repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
-from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.repo.transaction import Transaction
@@ -60,6 +57,7 @@ from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
+from havasu_vc.transfer.requests import ImportRequest
 from havasu_vc.transfer.understanding import (
     TableInfo,
     far_off,
@@ -72,68 +70,9 @@ from havasu_vc.transfer.understanding import (
     with_rows_named,
 )
 
-__all__ = ["ImportRequest", "import_layers", "replacement"]
+__all__ = ["import_layers", "replacement"]
 
 ORDERS = ("key", "hilbert", "none")
-SIMILARITY_DETECTION_LIMIT = 10_000
-"""How many rows may have come and gone for pairs to be looked for, as in Kart."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """An import that is asked for."""
-
-    location: str | Path
-    """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`."""
-    destination: str | None = None
-    """The dataset's path, for a single layer."""
-    layers: Sequence[str] = ()
-    """Take this layer, perhaps as another dataset; may be repeated."""
-    all_layers: bool = False
-    """Take all layers."""
-    options: SourceOptions | None = None
-    """How the source is read."""
-    order: str = "key"
-    """How rows are ordered in files: by key, by place, or as they come."""
-    replace: bool = False
-    """Compare with the datasets that are there and commit only what differs."""
-    dry_run: bool = False
-    """Read and check everything, commit nothing."""
-    message: str | None = None
-    """The message of the commit."""
-    kind: str | None = None
-    """The kind of new datasets; by default that of the repository."""
-    history: bool = False
-    """Make a commit of each version of the table, oldest first."""
-    link: bool = False
-    """Leave the data files of an Iceberg table where they are, and name them."""
-    refs: bool = False
-    """With --history, make the branches and tags of an Iceberg table git's."""
-    branch: str | None = None
-    """The branch to commit to, which no work tree is on; None for HEAD."""
-    similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
-    """With --replace, where a Kart dataset made its keys: how many rows may come and go for ones
-    that hardly changed to be searched, which keep their keys. 0 searches none."""
-    find_key: bool = False
-    """Whether a new table without a key in its file gets the likeliest column that can be one."""
-    renames: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """With --replace, column OLD of the dataset is called NEW in SOURCE; it keeps its history. May
-    be repeated."""
-    replace_ids: Sequence[str] | None = None
-    """Replace only the rows with these keys, one a line; implies --replace."""
-    table_info: Mapping[str, TableInfo] = dataclasses.field(default_factory=dict)
-    """Titles and descriptions by dataset, instead of the file's, as a JSON object."""
-    same_columns: bool = False
-    """Whether the dataset came from the same table, so that ids tell columns apart."""
-
-    @property
-    def place(self) -> str:
-        """The location as text."""
-        return str(self.location)
-
-    def said(self, source: Source, path: str) -> TableInfo:
-        """Return what is said of a table."""
-        return self.table_info.get(path) or self.table_info.get(source.name) or {}
 
 
 def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.upkeep.maintenance import OptimizeRequest as OptimizeRequest
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
     from havasu_vc.upkeep.pruning import prune_remote as prune_remote
-    from havasu_vc.upkeep.repairing import RepairRequest as RepairRequest
     from havasu_vc.upkeep.repairing import last_version as last_version
     from havasu_vc.upkeep.repairing import repair as repair
+    from havasu_vc.upkeep.requests import OptimizeRequest as OptimizeRequest
+    from havasu_vc.upkeep.requests import RepairRequest as RepairRequest
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
     from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
     from havasu_vc.upkeep.upgrading import upgrade_in_place as upgrade_in_place
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "maintenance": ["OptimizeRequest", "fsck", "gc", "optimize"],
+        "maintenance": ["fsck", "gc", "optimize"],
         "pruning": ["prune_remote"],
-        "repairing": ["RepairRequest", "last_version", "repair"],
+        "repairing": ["last_version", "repair"],
         "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
         "validation": ["Issue", "Validation"],
         "value_rules": ["Level"],
+        "requests": ["OptimizeRequest", "RepairRequest"],
     },
 )

@@ -44,7 +44,6 @@ from havasu_vc.history.summing import add_up
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.task import Task, task_of
-from havasu_vc.records import dataclass
 from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
@@ -57,31 +56,12 @@ from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 from havasu_vc.upkeep.garbage import collect_garbage
+from havasu_vc.upkeep.requests import OptimizeRequest
 
-__all__ = [
-    "OptimizeRequest",
-    "files_to_optimize",
-    "fsck",
-    "gc",
-    "optimize",
-    "optimize_dataset",
-    "pack_anew",
-]
+__all__ = ["files_to_optimize", "fsck", "gc", "optimize", "optimize_dataset", "pack_anew"]
 
 TRAILER = "Havasu-Optimize"
 """Names, in a commit message, the datasets that the commit rewrote without changing a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizeRequest:
-    """A rewriting of files that is asked for."""
-
-    datasets: Sequence[str] = ()
-    """Datasets by path; none for all that are sound and in files."""
-    message: str | None = None
-    """The message of the commit."""
-    dry_run: bool = False
-    """Tell what would be done, and stop."""
 
 
 def optimize(repo: OpenRepo, request: OptimizeRequest) -> CommitResult:

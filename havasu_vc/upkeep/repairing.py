@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.soundness import check_guard
@@ -42,23 +42,10 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import sweep
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, edit_tree
+from havasu_vc.upkeep.requests import RepairRequest
 from havasu_vc.upkeep.sums_anew import give_harmless_paths, repair_dataset
 
-__all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
-
-
-@dataclass(frozen=True, slots=True)
-class RepairRequest:
-    """A repair that is asked for."""
-
-    datasets: Sequence[str] = ()
-    """Datasets by path; none for all that are broken."""
-    source: str | None = None
-    """Take the version of this commit, and no other."""
-    policy: MergePolicy = field(default_factory=MergePolicy)
-    """Decide conflicts between the last sound versions, as `merge -X` does."""
-    message: str | None = None
-    """The message of the commit."""
+__all__ = ["LastSound", "last_sound", "last_version", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +311,13 @@ def _mended(
     request: RepairRequest,
     ours: str | None,
 ) -> _Mended:
+    policy = request.policy or MergePolicy()
     lost = tuple(_lost(repo, path, plan.lost))
-    apart = None if request.source else _moved_apart(repo, transaction, path, plan, request.policy)
+    apart = None if request.source else _moved_apart(repo, transaction, path, plan, policy)
     if apart is not None:
         return apart
     if len(plan.commits) > 1:
-        return _merged_again(repo, transaction, path, plan.commits, request.policy, ours)
+        return _merged_again(repo, transaction, path, plan.commits, policy, ours)
     folder = None
     if plan.commits:
         folder = repo.folders(repo.resolve(plan.commits[0])).get(path)

@@ -28,7 +28,7 @@ from typing import Any
 
 from havasu_vc import Repo, Settings
 from havasu_vc.errors import HavasuError
-from havasu_vc.sharing.cloning import CloneRequest
+from havasu_vc.sharing.requests import CloneRequest
 from tests.repo.child import die_at
 
 __all__ = ["Child", "finished", "started"]

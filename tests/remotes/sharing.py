@@ -5,7 +5,7 @@ from typing import Any
 
 from havasu_vc import Repo
 from havasu_vc.remotes.wanted import files_of_commits
-from havasu_vc.sharing.cloning import CloneRequest
+from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.repository import GitRepository
 from tests.support.git import run_git

@@ -15,7 +15,7 @@ from havasu_vc.errors import (
     MissingProgramError,
     StateError,
 )
-from havasu_vc.sharing.cloning import CloneRequest
+from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store import command
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store

@@ -252,7 +252,7 @@ def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
-    from havasu_vc.sharing.cloning import CloneRequest
+    from havasu_vc.sharing.requests import CloneRequest
 
     clone, _ = Repo.clone(CloneRequest(str(repo.path), tmp_path / "clone"))
 

@@ -24,7 +24,7 @@ from havasu_vc.formats.iceberg.values import MAIN, Reference
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Primitive
-from havasu_vc.sharing.cloning import CloneRequest
+from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store.files import ALLOWED
 from havasu_vc.upkeep.garbage import collect_garbage
 from tests.exchange.test_iceberg import GEOM, ID, NAME, SCHEMA, numbered

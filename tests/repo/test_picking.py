@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from havasu_vc import Repo
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
 from havasu_vc.history.conflicts import MergePolicy, Side
-from havasu_vc.merging.picking import PickRequest, cherry_pick, revert
+from havasu_vc.merging.picking import cherry_pick, revert
+from havasu_vc.merging.requests import PickRequest
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
 from tests.support.examples import examples
 from tests.support.git import run_git

@@ -21,18 +21,19 @@ from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import NoChangesError
+from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.exchange.formats import FORMATS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
 from havasu_vc.repo.results import ImportResult, Understood
-from havasu_vc.sharing import parse_box
-from havasu_vc.transfer import ImportRequest, parse_table_info
+from havasu_vc.transfer import ImportRequest
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Counts
     from havasu_vc.cli.forms.results import Imported, TakenTable
+    from havasu_vc.transfer import TableInfo
 
 __all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
 
@@ -54,6 +55,13 @@ def _key(given: Sequence[str], *, none: bool) -> tuple[str, ...] | None:
 def _delimiter(text: str | None) -> str | None:
     # A shell makes a tab hard to type.
     return "\t" if text in ("tab", "\\t") else text
+
+
+def _table_info(given: str) -> dict[str, TableInfo]:
+    """Return what is said of tables; what reads it is loaded when something is."""
+    from havasu_vc.transfer import parse_table_info
+
+    return parse_table_info(_text(given))
 
 
 def _text(given: str) -> str:
@@ -105,7 +113,7 @@ def _renames(given: tuple[str, ...]) -> dict[str, str]:
     replace_ids=Spelt(
         metavar="@FILE|TEXT", multiple=False, parse=lambda text: _text(text).splitlines()
     ),
-    table_info=Spelt(metavar="@FILE|JSON", parse=lambda text: parse_table_info(_text(text))),
+    table_info=Spelt(metavar="@FILE|JSON", parse=_table_info),
     without=("location", "destination", "options", "message", "branch", "find_key", "same_columns"),
 )
 @click.option("--no-checkout", is_flag=True, help="Make no GeoPackage to edit, called `kart`.")

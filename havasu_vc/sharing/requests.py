@@ -1,0 +1,66 @@
+"""Requests of what is shared: clone, fetch, push, data files.
+
+A field is a keyword of `Repo`'s method and an option of the command, and the sentence below it
+is the help of both. Commands make their options of these, so little else is loaded with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from havasu_vc.sharing.fetching import Part
+
+__all__ = ["CloneRequest", "PushRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class CloneRequest:
+    """A clone that is asked for."""
+
+    url: str
+    """Any URL that git takes."""
+    folder: Path
+    """Where to; must not be there, or be empty."""
+    branch: str | None = None
+    """The branch to be on; None for the remote's own."""
+    bare: bool = False
+    """Whether to do without a work tree."""
+    depth: int | None = None
+    """How many commits of history to bring; None for all."""
+    data_url: str | None = None
+    """Where the data is, if not with the remote."""
+    on_demand: bool = False
+    """Whether data files come only when something reads them."""
+    part: Part | None = None
+    """The part that comes at once then; None for nothing."""
+    base: Path | None = None
+    """The folder that a relative URL is relative to; None for the current one."""
+    tables: bool = False
+    """Whether whoever asks makes tables yet, and calls `finish_clone` then."""
+    kart: bool = False
+    """Whether the clone is to be one that Kart opens."""
+    filter: str | None = None
+    """The objects that git leaves until something reads them, as `blob:none`."""
+    bundle_uri: str | None = None
+    """A bundle that git takes objects from first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """A push that is asked for."""
+
+    remote: str | None = None
+    """The remote; None for the one that the branch follows."""
+    refspecs: Sequence[str] = ()
+    """As git takes them; none for what git's settings say."""
+    options: Sequence[str] = ()
+    """More options of `git push`, long ones."""
+    dry_run: bool = False
+    """Send nothing."""
+    allow_broken: bool = False
+    """Send broken datasets too."""

@@ -1,0 +1,129 @@
+"""Requests of what takes in and gives out: imports, exports, copies to edit, other kinds.
+
+A field is a keyword of `Repo`'s method and an option of the command, and the sentence below it
+is the help of both. Commands make their options of these, so little else is loaded with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.formats import GdalForm
+    from havasu_vc.exchange.parquet_writer import ParquetForm
+    from havasu_vc.exchange.source import Source, SourceOptions
+    from havasu_vc.transfer.understanding import TableInfo
+
+__all__ = ["SIMILARITY_DETECTION_LIMIT", "ConvertRequest", "ExportRequest", "ImportRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """An export that is asked for."""
+
+    dataset: str
+    """The dataset's path."""
+    file: str | Path
+    """The file to write, or the folder of a table."""
+    revision: str = "HEAD"
+    """The revision whose rows are written."""
+    format: str | None = None
+    """The format; by default what the file's name ends in."""
+    overwrite: bool = False
+    """Replace the file if it is there."""
+    plain: bool = False
+    """In a Delta table write geometries as binary columns."""
+    crs: str | None = None
+    """Transform geometries to this CRS."""
+    columns: Sequence[str] | None = None
+    """Write only these columns."""
+    parquet: ParquetForm | None = None
+    """The form of GeoParquet."""
+    gdal: GdalForm | None = None
+    """The form that is asked of GDAL, where it writes the file."""
+    drop_geometry: bool = False
+    """Write no geometries."""
+    part_bytes: int | None = None
+    """With --to parquet-dataset, about how much each file has, by default 128 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertRequest:
+    """A conversion that is asked for."""
+
+    dataset: str
+    """The dataset's path."""
+    kind: str
+    """The kind of dataset that it is stored as."""
+    message: str | None = None
+    """The message of the commit."""
+    history: bool = False
+    """With --to, every commit that changed it as well."""
+    refs: bool = False
+    """With --history, those of all branches and tags; each gets a namesake KIND/NAME."""
+
+
+SIMILARITY_DETECTION_LIMIT = 10_000
+"""How many rows may have come and gone for pairs to be looked for, as in Kart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """An import that is asked for."""
+
+    location: str | Path
+    """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`."""
+    destination: str | None = None
+    """The dataset's path, for a single layer."""
+    layers: Sequence[str] = ()
+    """Take this layer, perhaps as another dataset; may be repeated."""
+    all_layers: bool = False
+    """Take all layers."""
+    options: SourceOptions | None = None
+    """How the source is read."""
+    order: str = "key"
+    """How rows are ordered in files: by key, by place, or as they come."""
+    replace: bool = False
+    """Compare with the datasets that are there and commit only what differs."""
+    dry_run: bool = False
+    """Read and check everything, commit nothing."""
+    message: str | None = None
+    """The message of the commit."""
+    kind: str | None = None
+    """The kind of new datasets; by default that of the repository."""
+    history: bool = False
+    """Make a commit of each version of the table, oldest first."""
+    link: bool = False
+    """Leave the data files of an Iceberg table where they are, and name them."""
+    refs: bool = False
+    """With --history, make the branches and tags of an Iceberg table git's."""
+    branch: str | None = None
+    """The branch to commit to, which no work tree is on; None for HEAD."""
+    similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
+    """With --replace, where a Kart dataset made its keys: how many rows may come and go for ones
+    that hardly changed to be searched, which keep their keys. 0 searches none."""
+    find_key: bool = False
+    """Whether a new table without a key in its file gets the likeliest column that can be one."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """With --replace, column OLD of the dataset is called NEW in SOURCE; it keeps its history. May
+    be repeated."""
+    replace_ids: Sequence[str] | None = None
+    """Replace only the rows with these keys, one a line; implies --replace."""
+    table_info: Mapping[str, TableInfo] = field(default_factory=dict)
+    """Titles and descriptions by dataset, instead of the file's, as a JSON object."""
+    same_columns: bool = False
+    """Whether the dataset came from the same table, so that ids tell columns apart."""
+
+    @property
+    def place(self) -> str:
+        """The location as text."""
+        return str(self.location)
+
+    def said(self, source: Source, path: str) -> TableInfo:
+        """Return what is said of a table."""
+        return self.table_info.get(path) or self.table_info.get(source.name) or {}

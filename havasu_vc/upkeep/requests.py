@@ -1,0 +1,43 @@
+"""Requests of upkeep: optimize, repair, prune.
+
+A field is a keyword of `Repo`'s method and an option of the command, and the sentence below it
+is the help of both. Commands make their options of these, so little else is loaded with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from havasu_vc.history.conflicts import MergePolicy
+
+__all__ = ["OptimizeRequest", "RepairRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeRequest:
+    """A rewriting of files that is asked for."""
+
+    datasets: Sequence[str] = ()
+    """Datasets by path; none for all that are sound and in files."""
+    message: str | None = None
+    """The message of the commit."""
+    dry_run: bool = False
+    """Tell what would be done, and stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """A repair that is asked for."""
+
+    datasets: Sequence[str] = ()
+    """Datasets by path; none for all that are broken."""
+    source: str | None = None
+    """Take the version of this commit, and no other."""
+    policy: MergePolicy | None = None
+    """Decide conflicts between the last sound versions, as `merge -X` does."""
+    message: str | None = None
+    """The message of the commit."""
