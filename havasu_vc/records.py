@@ -68,11 +68,13 @@ def _initializer(cls: Any, members: Sequence[Field[Any]]) -> Callable[..., None]
     """Compile `__init__`: with its parameters by name, as calls and errors show them."""
     known: dict[str, Any] = {"_MISSING": MISSING}
     parameters, lines = ["self"], []
-    for member in members:
+    for member in sorted(members, key=lambda each: bool(each.kw_only)):
         name = value = member.name
-        if not member.init or member.kw_only:
+        if not member.init:
             raise TypeError(f"{cls.__qualname__}.{name}: records have no such fields")
         known[f"_set_{name}"] = getattr(cls, name).__set__
+        if member.kw_only and "*" not in parameters:
+            parameters.append("*")
         parameter = name
         if member.default is not MISSING:
             known[f"_default_{name}"] = member.default

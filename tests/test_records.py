@@ -97,7 +97,16 @@ def shapes(dataclass: Maker) -> dict[str, type]:
 
         number: int
 
-    made = (Empty, One, Many, Own, Compared, Of, Below, Changing)
+    @dataclass(frozen=True, slots=True)
+    class ByName:
+        """Fields that are given by their names alone, and one of these before another."""
+
+        name: str
+        source: str = field(kw_only=True)
+        rest: tuple[str, ...] = ()
+        count: int = field(default=3, kw_only=True)
+
+    made = (Empty, One, Many, Own, Compared, Of, Below, Changing, ByName)
     return {each.__name__: each for each in made}
 
 
@@ -147,7 +156,18 @@ def test_what_is_known_of_the_class(name: str) -> None:
         assert (one.default is one.empty) == (other.default is other.empty)
 
 
-@pytest.mark.parametrize("name", [each for each in OURS if each != "Changing"])
+def test_fields_that_are_given_by_name() -> None:
+    for made in (OURS["ByName"], THEIRS["ByName"]):
+        record = made("a", ("b",), source="s")
+        assert (record.name, record.rest, record.source, record.count) == ("a", ("b",), "s", 3)
+        assert dataclasses.replace(record, count=4) == made("a", ("b",), source="s", count=4)
+        with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'source'"):
+            made("a")
+        with pytest.raises(TypeError, match="positional argument"):
+            made("a", (), "s")
+
+
+@pytest.mark.parametrize("name", [each for each in OURS if each not in ("Changing", "ByName")])
 def test_nothing_can_be_changed(name: str) -> None:
     record = OURS[name](*VALUES[name][0])
     for attribute in [*(each.name for each in dataclasses.fields(record)), "other"]:

@@ -51,28 +51,17 @@ class Shown(Generic[T], Iterator[T]):
         return self._html()
 
 
-def diff(
-    repo: OpenRepo,
-    revisions: str = "HEAD^?...HEAD",
-    filters: Sequence[str] = (),
-    *,
-    equal_ones: bool = False,
-) -> Shown[DatasetDiff]:
-    """Yield how each dataset differs between two revisions, by path.
-
-    With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
-    """
-    found = looking.diff(repo, revisions, filters, equal_ones=equal_ones)
-    again = partial(_diffs_html, repo, revisions, tuple(filters))
+def diff(repo: OpenRepo, request: looking.DiffRequest) -> Shown[DatasetDiff]:
+    """Yield how each dataset differs between two revisions, by path."""
+    found = looking.diff(repo, request)
+    again = partial(_diffs_html, repo, request.revisions, tuple(request.filters))
     return Shown(_each_shown(found, again), again)
 
 
-def show(
-    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
-) -> tuple[CommitInfo, Shown[DatasetDiff]]:
-    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
-    info, found = looking.show(repo, revision, filters, equal_ones=equal_ones)
-    again = partial(_diffs_html, repo, f"{info.id}^?..{info.id}", tuple(filters))
+def show(repo: OpenRepo, request: looking.ShowRequest) -> tuple[CommitInfo, Shown[DatasetDiff]]:
+    """Return a commit and what it changed of its first parent."""
+    info, found = looking.show(repo, request)
+    again = partial(_diffs_html, repo, f"{info.id}^?..{info.id}", tuple(request.filters))
     return info, Shown(_each_shown(found, again), again)
 
 
@@ -87,7 +76,7 @@ def _diffs_html(
 ) -> str:
     """Return what differs, of all datasets or of one, as HTML."""
     ends = parse_range(revisions)
-    diffs = looking.diff(repo, revisions, filters)
+    diffs = looking.diff(repo, looking.DiffRequest(revisions, filters))
     if dataset is not None:
         diffs = (each for each in diffs if each.path == dataset)
     base = repo.resolve(ends.old).git_name

@@ -30,8 +30,14 @@ if TYPE_CHECKING:
     from havasu_vc.looking.reproject import OwnSystem as OwnSystem
     from havasu_vc.looking.reproject import into_own_system as into_own_system
     from havasu_vc.looking.reproject import reprojection as reprojection
+    from havasu_vc.looking.requests import BlameRequest as BlameRequest
+    from havasu_vc.looking.requests import DiffRequest as DiffRequest
+    from havasu_vc.looking.requests import FileChangesRequest as FileChangesRequest
     from havasu_vc.looking.requests import LogRequest as LogRequest
+    from havasu_vc.looking.requests import PageRequest as PageRequest
+    from havasu_vc.looking.requests import RowsRequest as RowsRequest
     from havasu_vc.looking.requests import SeekRequest as SeekRequest
+    from havasu_vc.looking.requests import ShowRequest as ShowRequest
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
     from havasu_vc.looking.rows import read_rows as read_rows
@@ -59,6 +65,15 @@ __getattr__ = loads(
         "rows": ["keys_batch", "read_row", "read_rows"],
         "seeking": ["FoundRows", "seek"],
         "tables": ["Table"],
-        "requests": ["LogRequest", "SeekRequest"],
+        "requests": [
+            "BlameRequest",
+            "DiffRequest",
+            "FileChangesRequest",
+            "LogRequest",
+            "PageRequest",
+            "RowsRequest",
+            "SeekRequest",
+            "ShowRequest",
+        ],
     },
 )

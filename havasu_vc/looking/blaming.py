@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
 from havasu_vc.history.blame import Blamed, ChosenRows, Walked, blame, changed_cells
 from havasu_vc.history.diff import row_changes
 from havasu_vc.looking.commit_values import info_of
+from havasu_vc.looking.requests import BlameRequest
 from havasu_vc.looking.rows import keys_batch, require_rows
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
@@ -47,28 +47,22 @@ MOST_SORTED = 1 << 20
 """Rows up to which blame of a whole table comes in key order rather than file order."""
 
 
-def blame_dataset(
-    repo: OpenRepo,
-    dataset: str,
-    *,
-    keys: Sequence[Any] | None = None,
-    columns: Sequence[str] | None = None,
-    revision: str = "HEAD",
-) -> Blame:
+def blame_dataset(repo: OpenRepo, request: BlameRequest) -> Blame:
     """Return who last changed the rows of a dataset at a revision, or their cells.
 
     `keys` gives only some rows: values of the key, tuples of values, or text as in filters.
     """
+    keys, revision = request.keys, request.revision
     start = repo.resolve(revision).commit
     if start is None:
         raise InvalidArgumentError(f"{revision} is no commit")
-    view = repo.dataset(dataset, revision)
+    view = repo.dataset(request.dataset, revision)
     if not view.key:
         raise InvalidArgumentError(
             f"{view.path} has no key, so its rows cannot be followed through history",
             hints=(f"`havasu-vc log -- {view.path}` lists the commits that changed it",),
         )
-    names = tuple(columns or ())
+    names = tuple(request.columns or ())
     wanted = None if keys is None else keys_batch(keys, view.schema)
     ids = [column_id(view, name) for name in names]
     with repo.settings.open_engine(0 if keys is not None else view.size) as engine:

@@ -5,7 +5,7 @@ Where the rows of a dataset lie on the globe, as far as that is known without re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import reduce
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CrsError, InvalidArgumentError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds
+from havasu_vc.looking.requests import RowsRequest
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
@@ -124,21 +125,16 @@ def count_rows(
 
 
 def choose_rows(
-    repo: OpenRepo,
-    path: str,
-    revision: str = "HEAD",
-    *,
-    columns: Sequence[str] = (),
-    where: Mapping[str, str] | None = None,
+    repo: OpenRepo, request: RowsRequest
 ) -> tuple[Dataset, Schema, Iterator[pa.RecordBatch]]:
     """Return a dataset, the columns that are wanted, and its rows with some values, in batches.
 
     A value is given as text; an empty one is null.
     """
-    view = repo.dataset(path, revision)
-    schema = Table(view, repo.settings).schema_of(columns or None)
-    names = tuple(dict.fromkeys((*schema.names, *(where or ()))))
-    batches = _chosen(repo, view, names, where or {})
+    view = repo.dataset(request.path, request.revision)
+    schema = Table(view, repo.settings).schema_of(request.columns or None)
+    names = tuple(dict.fromkeys((*schema.names, *(request.where or ()))))
+    batches = _chosen(repo, view, names, request.where or {})
     return view, schema, (batch.select(list(schema.names)) for batch in batches)
 
 

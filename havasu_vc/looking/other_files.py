@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from havasu_vc.looking.requests import FileChangesRequest
 from havasu_vc.model.diffs import FileChange
 from havasu_vc.model.names import DATASET_MARKERS, KART_VERSION, OLD_VERSION
 from havasu_vc.repo.opened import OpenRepo
@@ -22,19 +23,13 @@ _LINK = b"160000"
 _OF_KART = (KART_VERSION, OLD_VERSION)
 
 
-def file_changes(
-    repo: OpenRepo,
-    revisions: str = "HEAD^?...HEAD",
-    filters: Sequence[str] = (),
-    *,
-    contents: bool = False,
-) -> tuple[FileChange, ...]:
+def file_changes(repo: OpenRepo, request: FileChangesRequest) -> tuple[FileChange, ...]:
     """Return the files beside datasets that differ in a repository of Kart's, by path.
 
     A filter that is a folder's or file's path chooses them; one of rows or items does not.
     With `contents` they come with what they held and hold.
     """
-    ends = resolve_compared(repo.git, revisions)
+    ends = resolve_compared(repo.git, request.revisions)
     source = repo.git.objects
     trees = [revision.tree or EMPTY_TREE for revision in (ends.old, ends.new)]
     of_kart = (find_entry(source, tree, name) for tree in trees for name in _OF_KART)
@@ -42,10 +37,10 @@ def file_changes(
         return ()
     found = []
     for path, before, after in _differing(source, "", trees[0], trees[1]):
-        if path in _OF_KART or not _is_wanted(path, filters):
+        if path in _OF_KART or not _is_wanted(path, request.filters):
             continue
         sides = None
-        if contents:
+        if request.contents:
             blobs = [None if each is None else source.read(each)[1] for each in (before, after)]
             sides = (blobs[0], blobs[1])
         found.append(FileChange(path, before, after, sides))

@@ -19,6 +19,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import RowNotFoundError
 from havasu_vc.history.blame import ChosenRows
 from havasu_vc.looking.placing import Box, RowPlaces, row_places
+from havasu_vc.looking.requests import PageRequest
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
@@ -54,24 +55,22 @@ class RowPage:
     """How many rows there are to choose pages of."""
 
 
-def read_page(
-    repo: OpenRepo,
-    path: str,
-    revision: str = "HEAD",
-    *,
-    start: int = 0,
-    count: int = 100,
-    around: str | None = None,
-    box: Box | None = None,
-) -> RowPage:
+def read_page(repo: OpenRepo, request: PageRequest) -> RowPage:
     """Return `count` rows from the row number `start` on.
 
     `around` is a key as filters name it: the page is then one that has it in its middle. With
     `box` only rows count that lie there (`looking.placing` says what that is).
     """
+    path, revision, start, count, around = (
+        request.path,
+        request.revision,
+        request.start,
+        request.count,
+        request.around,
+    )
     view = repo.dataset(path, revision)
-    if box is not None:
-        return _boxed(repo, row_places(repo, path, revision), box, start, count, around)
+    if request.box is not None:
+        return _boxed(repo, row_places(repo, path, revision), request.box, start, count, around)
     if not view.key:
         found = _slice(Table(view, repo.settings), start, count)
         return RowPage(view, start, found, False, view.rows)

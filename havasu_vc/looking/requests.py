@@ -6,11 +6,25 @@ is the help of both. Commands make their options of these, so little else is loa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING
 
 from havasu_vc.records import dataclass
 
-__all__ = ["LogRequest", "SeekRequest"]
+if TYPE_CHECKING:
+    from havasu_vc.exchange.boxes import Box
+
+__all__ = [
+    "BlameRequest",
+    "DiffRequest",
+    "FileChangesRequest",
+    "LogRequest",
+    "PageRequest",
+    "RowsRequest",
+    "SeekRequest",
+    "ShowRequest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +76,91 @@ class LogRequest:
     before or after; merges change none."""
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    """The difference of two revisions that is asked for."""
+
+    revisions: str = "HEAD^?...HEAD"
+    """Two revisions as a range, `A..B` or `A...B`; one alone is compared with HEAD."""
+    filters: Sequence[str] = ()
+    """Datasets, rows or meta items; all without."""
+    _: KW_ONLY
+    equal_ones: bool = False
+    """Have Kart datasets that do not differ come too, with nothing that changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """The commit whose changes are asked for."""
+
+    revision: str = "HEAD"
+    """The commit."""
+    filters: Sequence[str] = ()
+    """Datasets, rows or meta items; all without."""
+    _: KW_ONLY
+    equal_ones: bool = False
+    """Have Kart datasets that do not differ come too, with nothing that changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChangesRequest:
+    """The files beside datasets that are asked for."""
+
+    revisions: str = "HEAD^?...HEAD"
+    """Two revisions as a range, `A..B` or `A...B`; one alone is compared with HEAD."""
+    filters: Sequence[str] = ()
+    """Folders and files by their paths; all without."""
+    _: KW_ONLY
+    contents: bool = False
+    """Have them come with what they held and hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlameRequest:
+    """The rows whose last changes are asked for."""
+
+    dataset: str
+    """The dataset's path."""
+    _: KW_ONLY
+    keys: Sequence[object] | None = None
+    """Rows by values of the key, tuples of values, or text as in filters; None for all."""
+    columns: Sequence[str] | None = None
+    """Tell it of the cells of these columns."""
+    revision: str = "HEAD"
+    """The revision to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A page of rows that is asked for."""
+
+    path: str
+    """The dataset's path."""
+    revision: str = "HEAD"
+    """The revision."""
+    _: KW_ONLY
+    start: int = 0
+    """The number of the first row."""
+    count: int = 100
+    """How many rows."""
+    around: str | None = None
+    """A key as filters name it: the page has it in its middle."""
+    box: Box | None = None
+    """Count only rows that lie there; `looking.placing` says what that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRequest:
+    """Rows with some values that are asked for."""
+
+    path: str
+    """The dataset's path."""
+    revision: str = "HEAD"
+    """The revision."""
+    _: KW_ONLY
+    columns: Sequence[str] = ()
+    """Print only these columns."""
+    where: Mapping[str, str] | None = None
+    """Only rows with this value; COLUMN= means null. Several must all be so."""

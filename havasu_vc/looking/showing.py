@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from havasu_vc.looking.histories import commit_info
+from havasu_vc.looking.requests import DiffRequest, ShowRequest
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.differences import diff_revisions
@@ -14,31 +15,31 @@ from havasu_vc.store.revisions import Revision, resolve_compared
 __all__ = ["create_patch", "diff", "show"]
 
 
-def diff(
-    repo: OpenRepo,
-    revisions: str = "HEAD^?...HEAD",
-    filters: Sequence[str] = (),
-    *,
-    equal_ones: bool = False,
-) -> Iterator[DatasetDiff]:
-    """Yield how each dataset differs between two revisions, by path.
-
-    With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
-    """
-    ends = resolve_compared(repo.git, revisions)
+def diff(repo: OpenRepo, request: DiffRequest) -> Iterator[DatasetDiff]:
+    """Yield how each dataset differs between two revisions, by path."""
+    ends = resolve_compared(repo.git, request.revisions)
     return _shown(
         repo,
-        diff_revisions(repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True),
+        diff_revisions(
+            repo,
+            ends.old,
+            ends.new,
+            request.filters,
+            equal_ones=request.equal_ones,
+            tables_only=True,
+        ),
     )
 
 
-def show(
-    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
-) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
-    info = commit_info(repo, revision)
+def show(repo: OpenRepo, request: ShowRequest) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+    """Return a commit and what it changed of its first parent."""
+    info = commit_info(repo, request.revision)
     found = diff_revisions(
-        repo, *_ends(repo, revision, info), filters, equal_ones=equal_ones, tables_only=True
+        repo,
+        *_ends(repo, request.revision, info),
+        request.filters,
+        equal_ones=request.equal_ones,
+        tables_only=True,
     )
     return info, _shown(repo, found)
 

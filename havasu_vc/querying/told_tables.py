@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.looking import LogRequest, blame_dataset, diff, log
+from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
@@ -84,7 +84,7 @@ def _refs(repo: OpenRepo) -> pa.Table:
 
 def _changes(repo: OpenRepo, revisions: str, dataset: str) -> pa.Table:
     """Return the changes of a dataset: `change`, and its row before and after as structs."""
-    for found in diff(repo, revisions, [dataset]):
+    for found in diff(repo, DiffRequest(revisions, [dataset])):
         return _changes_of(found)
     view = repo.dataset(dataset, "HEAD")  # raises where there is none
     row = pa.struct(list(arrow_schema(view.schema)))
@@ -126,7 +126,7 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
     infos = [each for each in log(repo, LogRequest(filters=[dataset])) if len(each.parents) < 2]
     commits, pieces = _commits_of(infos), []
     for place, each in enumerate(infos):
-        for found in diff(repo, f"{each.id}^?..{each.id}", [dataset]):
+        for found in diff(repo, DiffRequest(f"{each.id}^?..{each.id}", [dataset])):
             changes = _changes_of(found)
             if changes.num_rows:
                 told = commits.take(np.full(changes.num_rows, place))
@@ -140,7 +140,7 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
 
 def _blame(repo: OpenRepo, dataset: str) -> pa.Table:
     """Return the key of each row, and the commit that changed it last."""
-    found = blame_dataset(repo, dataset)
+    found = blame_dataset(repo, BlameRequest(dataset))
     commits = _commits_of(found.commits)
     pieces = []
     for batch in found.batches:

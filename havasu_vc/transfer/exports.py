@@ -15,7 +15,7 @@ from havasu_vc.exchange.export import Written, write_file
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.exchange.side_by_side import PART_BYTES, Parts, parts_of
-from havasu_vc.looking import Table, diff
+from havasu_vc.looking import DiffRequest, Table, diff
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import as_stored, has_source_type
@@ -241,7 +241,7 @@ def export_changes(
 
     require_other_file(repo, file, ELSEWHERE)
 
-    found = [each for each in diff(repo, revisions, [path]) if each.path == path]
+    found = [each for each in diff(repo, DiffRequest(revisions, [path])) if each.path == path]
     if not found:
         repo.dataset(path)
         raise InvalidArgumentError(f"{path} does not differ between {revisions}")

@@ -63,7 +63,13 @@ BESIDE = {
 
 _NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
+    "BlameRequest": _NOT_YET,
+    "DiffRequest": "its fields are arguments, or told by the form that is printed",
+    "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
     "LogRequest": _NOT_YET,
+    "PageRequest": "the face alone shows pages of rows",
+    "RowsRequest": _NOT_YET,
+    "ShowRequest": "its fields are arguments, or told by the form that is printed",
 }
 """Requests that no command has as options, and why."""
 

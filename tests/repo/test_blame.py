@@ -19,6 +19,7 @@ from havasu_vc.errors import (
     RowNotFoundError,
 )
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.looking import BlameRequest
 from havasu_vc.looking.blaming import blame_dataset
 from tests.repo.points import Rows, add_column, make, read, table, write
 from tests.support.examples import examples
@@ -83,26 +84,32 @@ def check(repo: Repo, columns: tuple[str, ...] = ()) -> None:
     head = str(repo.head().commit)
     model, rows = Model(repo), read(repo)
     ids = {field.name: field.id for field in repo.dataset("points").schema.fields}
-    every = list(blame_dataset(repo.opened, "points").rows())
+    every = list(blame_dataset(repo.opened, BlameRequest("points")).rows())
     assert [row.key[0] for row in every] == sorted(rows)
     for row in every:
         assert row.commit is not None
         assert row.commit.id == model.blame(head, row.key[0], None), row.key
     cells = {row.key[0]: row.cells for row in blame_columns(repo, columns)}
     for key in rows:
-        (single,) = blame_dataset(repo.opened, "points", keys=[key]).rows()
+        (single,) = blame_dataset(repo.opened, BlameRequest("points", keys=[key])).rows()
         assert single.commit is not None
         assert single.commit.id == model.blame(head, key, None), key
         for column in columns:
             expected = model.blame(head, key, ids[column])
             assert cells[key][column].id == expected, (key, column)
         if columns:
-            (one,) = blame_dataset(repo.opened, "points", keys=[key], columns=columns).rows()
+            (one,) = blame_dataset(
+                repo.opened, BlameRequest("points", keys=[key], columns=columns)
+            ).rows()
             assert one.cells == cells[key]
 
 
 def blame_columns(repo: Repo, columns: tuple[str, ...]) -> Iterator[Any]:
-    return blame_dataset(repo.opened, "points", columns=columns).rows() if columns else iter(())
+    return (
+        blame_dataset(repo.opened, BlameRequest("points", columns=columns)).rows()
+        if columns
+        else iter(())
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -187,7 +194,7 @@ def test_rows_in_order_and_who_and_when(repo: Repo) -> None:
     first = repo.head().commit
     commit = write(repo, {**FIRST, 3: ("three", 3), 12: ("twelve", 12)})
 
-    found = blame_dataset(repo.opened, "points")
+    found = blame_dataset(repo.opened, BlameRequest("points"))
     rows = {row.key: row.commit for row in found.rows()}
 
     assert list(rows) == [(key,) for key in (*FIRST, 12)]
@@ -203,7 +210,7 @@ def test_a_row_at_an_older_revision(repo: Repo) -> None:
     commit = write(repo, {**FIRST, 3: ("three", 3)})
     write(repo, {**FIRST, 3: ("drei", 3)})
 
-    (row,) = blame_dataset(repo.opened, "points", keys=[3], revision="HEAD^").rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("points", keys=[3], revision="HEAD^")).rows()
 
     assert row.commit is not None
     assert row.commit.id == commit
@@ -217,7 +224,7 @@ def test_cells_are_blamed_each_on_its_own(repo: Repo) -> None:
     extra = repo.head().commit
 
     columns = ["name", "height", "id", "extra"]
-    (row,) = blame_dataset(repo.opened, "points", keys=["3"], columns=columns).rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("points", keys=["3"], columns=columns)).rows()
 
     assert {column: info.id for column, info in row.cells.items()} == {
         "name": name,
@@ -228,7 +235,7 @@ def test_cells_are_blamed_each_on_its_own(repo: Repo) -> None:
 
 
 def test_keys_come_in_the_order_given_and_once(repo: Repo) -> None:
-    found = blame_dataset(repo.opened, "points", keys=[5, "2", (7,), 5])
+    found = blame_dataset(repo.opened, BlameRequest("points", keys=[5, "2", (7,), 5]))
 
     assert [row.key for row in found.rows()] == [(5,), (2,), (7,)]
 
@@ -237,7 +244,7 @@ def test_a_value_that_came_back_is_blamed_on_who_brought_it_back(repo: Repo) -> 
     write(repo, {**FIRST, 3: ("three", 3)})
     again = write(repo, FIRST)
 
-    (row,) = blame_dataset(repo.opened, "points", keys=[3]).rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("points", keys=[3])).rows()
 
     assert row.commit is not None
     assert row.commit.id == again
@@ -248,7 +255,7 @@ def test_a_row_whose_delete_was_undone_by_git_is_blamed_on_that(repo: Repo) -> N
     run_git("revert", "--no-edit", "HEAD", cwd=repo.path)
 
     check(repo, ("name",))
-    (row,) = blame_dataset(repo.opened, "points", keys=[3]).rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("points", keys=[3])).rows()
     assert row.commit is not None
     assert row.commit.id == repo.head().commit
 
@@ -259,7 +266,7 @@ def test_optimize_changes_no_row(repo: Repo) -> None:
     assert repo.head().commit != commit
 
     check(repo, ("name", "height"))
-    (row,) = blame_dataset(repo.opened, "points", keys=[3]).rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("points", keys=[3])).rows()
     assert row.commit is not None
     assert row.commit.id == commit
 
@@ -274,38 +281,38 @@ def test_several_key_columns_of_other_types(tmp_path: Path) -> None:
     repo.import_(source, "lines", options=options, replace=True)
 
     head, first = (repo.resolve(name).commit for name in ("HEAD", "HEAD^"))
-    rows = {row.key: row.commit for row in blame_dataset(repo.opened, "lines").rows()}
+    rows = {row.key: row.commit for row in blame_dataset(repo.opened, BlameRequest("lines")).rows()}
     assert {key: info and info.id for key, info in rows.items()} == {
         ("x", 1): first,
         ("x", 2): head,
         ("y", 1): first,
     }
-    (row,) = blame_dataset(repo.opened, "lines", keys=["x,2"]).rows()
+    (row,) = blame_dataset(repo.opened, BlameRequest("lines", keys=["x,2"])).rows()
     assert row.commit is not None
     assert row.commit.id == head
 
 
 def test_what_cannot_be_blamed_is_refused(repo: Repo, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
-        blame_dataset(repo.opened, "nothing")
+        blame_dataset(repo.opened, BlameRequest("nothing"))
     with pytest.raises(RevisionNotFoundError):
-        blame_dataset(repo.opened, "points", revision="nothing")
+        blame_dataset(repo.opened, BlameRequest("points", revision="nothing"))
     with pytest.raises(RowNotFoundError, match="no row 99"):
-        blame_dataset(repo.opened, "points", keys=[99])
+        blame_dataset(repo.opened, BlameRequest("points", keys=[99]))
     with pytest.raises(InvalidArgumentError, match="no column"):
-        blame_dataset(repo.opened, "points", columns=["nothing"])
+        blame_dataset(repo.opened, BlameRequest("points", columns=["nothing"]))
     with pytest.raises(InvalidArgumentError):
-        blame_dataset(repo.opened, "points", keys=["x"])
+        blame_dataset(repo.opened, BlameRequest("points", keys=["x"]))
     with pytest.raises(InvalidArgumentError):
-        blame_dataset(repo.opened, "points", keys=[2**70])
+        blame_dataset(repo.opened, BlameRequest("points", keys=[2**70]))
     with pytest.raises(HavasuError):
-        blame_dataset(repo.opened, "points", keys=[(1, 2)])
+        blame_dataset(repo.opened, BlameRequest("points", keys=[(1, 2)]))
     source = tmp_path / "loose.csv"
     source.write_text("a,b\n1,2\n")
     repo.import_(source, "loose")
     if not repo.dataset("loose").key:
         with pytest.raises(InvalidArgumentError, match="has no key"):
-            blame_dataset(repo.opened, "loose")
+            blame_dataset(repo.opened, BlameRequest("loose"))
 
 
 @pytest.mark.parametrize("keys", [None, [1, 2, 3]])
