@@ -13,10 +13,14 @@ from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.engine.settings import Settings
+    from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.library import Repo
 
-__all__ = ["Repo", "Settings", "__version__"]
+__all__ = ["Repo", "Settings", "SourceOptions", "__version__"]
 
 __version__ = "0.1.0"
 
-__getattr__ = loads(__name__, {"engine.settings": ["Settings"], "library": ["Repo"]})
+__getattr__ = loads(
+    __name__,
+    {"engine.settings": ["Settings"], "exchange.source": ["SourceOptions"], "library": ["Repo"]},
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,12 @@ import pyarrow as pa
 from havasu_vc.datasets.pairing import conform, describe_key, pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    KeyViolationError,
+    SchemaViolationError,
+)
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
@@ -19,6 +25,9 @@ from havasu_vc.model.task import kernel, task_of
 from havasu_vc.repo.edits import aligned, commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.frames import Rows
 
 __all__ = ["MODES", "changes_of", "whole_rows", "write_rows"]
 
@@ -29,20 +38,27 @@ BATCH_ROWS = 1 << 16
 def write_rows(
     repo: OpenRepo,
     dataset: str,
-    rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
+    rows: Rows,
     *,
     mode: str = "upsert",
     message: str | None = None,
 ) -> CommitResult:
-    """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these."""
+    """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these.
+
+    Rows are a data frame of pandas, GeoPandas or Polars, a table or batches of Arrow, a relation
+    of DuckDB, or a list of dicts. Columns that they do not have stay as they are.
+    """
+    from havasu_vc.exchange.frames import arrow_table, conforming
+
     path = dataset
     if mode not in MODES:
         raise InvalidArgumentError(
             f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
         )
-    table = _table(rows)
+    held, _ = arrow_table(rows)  # once: a race that is lost makes the edit again
 
     def make(view: Dataset, engine: Engine) -> TreeEdit:
+        table = conforming(held, view.schema, view.crs)
         if mode == "overwrite":
             from havasu_vc.transfer import replacement
 
@@ -57,22 +73,17 @@ def write_rows(
             edit.collect(changes_of(view, table, mode))
             return edit.finish() if edit.counts.total else TreeEdit(path, {})
 
-    return commit_edits(repo, [(path, make)], message or f"Write to {path}")
+    try:
+        return commit_edits(repo, [(path, make)], message or f"Write to {path}")
+    except DatasetNotFoundError as error:
+        error.hints = (f"`repo.import_(rows, {path!r})` makes a dataset of rows", *error.hints)
+        raise
 
 
 @kernel
 def given(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield rows that are part of the task itself."""
     yield batch
-
-
-def _table(rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch]) -> pa.Table:
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if isinstance(rows, pa.Table):
-        return rows
-    batches = list(rows)
-    return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
 def whole_rows(table: pa.Table, schema: Schema) -> pa.Table:

@@ -30,7 +30,14 @@ from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["CrsNames", "GeometryColumn", "SourceLayout", "lay_out", "stored_batches"]
+__all__ = [
+    "CrsNames",
+    "GeometryColumn",
+    "SourceLayout",
+    "lay_out",
+    "stored_batches",
+    "stored_geometry",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class SourceLayout:
             wanted = self.schema.by_name[name]
             index = batch.schema.get_field_index(name)
             try:
-                values = _stored_geometry(batch.column(index), encoding, wanted)
+                values = stored_geometry(batch.column(index), encoding, wanted)
             except GeometryError as error:
                 raise self._located(error, name, batch, first_row) from error
             batch = batch.set_column(index, pa.field(name, values.type), values)
@@ -266,7 +273,8 @@ def key_field(field: Field) -> Field:
     return required
 
 
-def _stored_geometry(column: pa.Array, encoding: Encoding, wanted: Field) -> pa.Array:
+def stored_geometry(column: pa.Array, encoding: Encoding, wanted: Field) -> pa.Array:
+    """Return geometries of an encoding, in either order of bytes, as a column stores them."""
     if wanted.geometry is None:
         raise ValueError(f"{wanted.name!r} is no geometry column")
     if isinstance(column, pa.ExtensionArray):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -141,7 +142,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
                     edits.append(edit)
         if dry_run or not (edits or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, tuple(notes), taken)
-        text = message or _message(request.place, chosen)
+        text = message or _message(request, chosen)
         commit = transaction.commit(edits, text, merge=replaced.merge)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes), taken)
 
@@ -182,7 +183,7 @@ def _with_key(source: Source, path: str, request: ImportRequest) -> Source:
             ),
         )
     options = replace(request.options or SourceOptions(), primary_key=possible[:1])
-    (found,) = open_sources(request.place, [source.name], options=options)
+    (found,) = _opened(request, [source.name], options)
     return found
 
 
@@ -236,6 +237,22 @@ def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -
         existing.add(path)
 
 
+def _opened(
+    request: ImportRequest, layers: Sequence[str], options: SourceOptions | None
+) -> list[Source]:
+    """Open layers of the location, those that are named or all; or the rows that stand there."""
+    if isinstance(request.location, str | Path):
+        return open_sources(request.place, layers, options=options)
+    from havasu_vc.exchange.frames import open_frame
+
+    if request.destination is None or (layers and list(layers) != [request.destination]):
+        raise InvalidArgumentError(
+            "rows have no layers, nor a name that the dataset could have",
+            hints=("give the dataset's path as `destination`",),
+        )
+    return [open_frame(request.location, request.destination, options or SourceOptions())]
+
+
 def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
     """Return the sources to read, each with the path of its dataset."""
     names, paths = [], []
@@ -243,7 +260,7 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
         name, _, path = layer.partition(":")
         names.append(name)
         paths.append(path or None)
-    sources = open_sources(request.place, names, options=request.options)
+    sources = _opened(request, names, request.options)
     if len(sources) > 1 and not names and not request.all_layers:
         wanted = next((each for each in sources if each.name == request.destination), None)
         if wanted is not None:  # as in Kart, where layers stand behind the source
@@ -267,8 +284,10 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
     return named
 
 
-def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
-    file = short_place(location)
+def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]]) -> str:
+    if not isinstance(request.location, str | Path):
+        return f"Import rows to {chosen[0][1]}/"
+    file = short_place(request.place)
     if len(chosen) == 1:
         source, path = chosen[0]
         return f"Import from {file}:{source.name} to {path}/"

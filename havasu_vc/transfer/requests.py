@@ -15,6 +15,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.exchange.formats import GdalForm
+    from havasu_vc.exchange.frames import Rows
     from havasu_vc.exchange.parquet_writer import ParquetForm
     from havasu_vc.exchange.source import Source, SourceOptions
     from havasu_vc.transfer.understanding import TableInfo
@@ -76,8 +77,9 @@ SIMILARITY_DETECTION_LIMIT = 10_000
 class ImportRequest:
     """An import that is asked for."""
 
-    location: str | Path
-    """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`."""
+    location: str | Path | Rows
+    """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`. For a program
+    also rows that it holds: a data frame, a table of Arrow."""
     destination: str | None = None
     """The dataset's path, for a single layer."""
     layers: Sequence[str] = ()
@@ -122,7 +124,7 @@ class ImportRequest:
     @property
     def place(self) -> str:
         """The location as text."""
-        return str(self.location)
+        return str(self.location) if isinstance(self.location, str | Path) else "a frame of rows"
 
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""
