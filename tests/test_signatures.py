@@ -94,6 +94,28 @@ def test_an_unknown_keyword_is_named(name: str) -> None:
         inspect.signature(PUBLIC[name]).bind_partial(auther="x")
 
 
+WITHOUT_REQUEST = {
+    "init": "makes the object that has the methods",
+    "resolve_conflicts": "its request is `Resolution`, beside what is resolved",
+}
+"""Methods of `Repo` with several options that are no fields of a request, and why."""
+
+
+def test_a_method_with_several_options_takes_a_request() -> None:
+    without = set()
+    for name in vars(Repo):
+        raw = inspect.getattr_static(Repo, name)
+        if name.startswith("_") or (isinstance(raw, Method) and raw.request is not None):
+            continue
+        function = PUBLIC.get(f"Repo.{name}")
+        if function is not None:
+            parameters = inspect.signature(function).parameters.values()
+            if sum(each.default is not each.empty for each in parameters) > 2:
+                without.add(name)
+
+    assert without == set(WITHOUT_REQUEST)
+
+
 def test_help_tells_every_field_of_a_request() -> None:
     text = pydoc.plain(pydoc.render_doc(Repo))
     assert "log(self, revision: 'str' = 'HEAD', filters: 'Sequence[str]' = ()" in text

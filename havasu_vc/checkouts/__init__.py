@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import rebase as rebase
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
+    from havasu_vc.checkouts.requests import ResetRequest as ResetRequest
+    from havasu_vc.checkouts.requests import SwitchRequest as SwitchRequest
     from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
     from havasu_vc.checkouts.tables_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.workspace import Workspace as Workspace
@@ -74,5 +76,6 @@ __getattr__ = loads(
         ],
         "tables_elsewhere": ["Elsewhere", "check_out_to"],
         "workspace": ["Workspace"],
+        "requests": ["ResetRequest", "SwitchRequest"],
     },
 )

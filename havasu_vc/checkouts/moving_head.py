@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, require_no_merge
 from havasu_vc.checkouts.keeping_bases import left_behind
+from havasu_vc.checkouts.requests import ResetRequest, SwitchRequest
 from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.errors import CorruptionError, NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo
@@ -106,40 +107,35 @@ def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
         return rebase(repo, request)
 
 
-def reset(
-    repo: OpenRepo, revision: str = "HEAD", *, mode: str = "mixed", discard: bool = False
-) -> str:
-    """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does.
+def reset(repo: OpenRepo, request: ResetRequest) -> str:
+    """Move the branch to a commit, as git does.
 
     `hard` and `keep` refuse where tables have edits, unless these are to be discarded.
     """
+    mode = request.mode
     from havasu_vc.merging import reset
 
     if mode in ("hard", "keep"):
-        Workspace(repo).require_no_loss(revision, discard=discard, any_edit=mode == "hard")
-    with following(repo, discard=discard):
-        return reset(repo, revision, mode=mode)
+        Workspace(repo).require_no_loss(
+            request.revision, discard=request.discard, any_edit=mode == "hard"
+        )
+    with following(repo, discard=request.discard):
+        return reset(repo, request.revision, mode=mode)
 
 
-def switch(
-    repo: OpenRepo,
-    target: str,
-    *,
-    create: bool = False,
-    start: str | None = None,
-    discard: bool = False,
-) -> None:
+def switch(repo: OpenRepo, request: SwitchRequest) -> None:
     """Put HEAD on a branch, or on a commit; refused while a merge waits.
 
     `HEAD` itself is where HEAD is, on its branch. Commits that nothing names any more
     are noted.
     """
+    target, create, discard = request.target, request.create, request.discard
     require_no_merge(repo)
     before = refs.read_head(repo.git)
     if target in ("HEAD", "@") and not create:
         target = before.branch or target
     known = create or any(branch.name == target for branch in refs.list_branches(repo.git))
-    begin = None if start is None else commit_of(repo, start)
+    begin = None if request.start is None else commit_of(repo, request.start)
     Workspace(repo).require_no_loss(begin or ("HEAD" if create else target), discard=discard)
     with following(repo, discard=discard):
         switch_worktree(

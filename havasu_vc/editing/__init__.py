@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from havasu_vc.editing.moving import remove_datasets as remove_datasets
     from havasu_vc.editing.other_files import commit_files as commit_files
     from havasu_vc.editing.patches import apply_patch as apply_patch
+    from havasu_vc.editing.requests import PatchRequest as PatchRequest
+    from havasu_vc.editing.requests import RestoreRequest as RestoreRequest
     from havasu_vc.editing.restoring import restore as restore
     from havasu_vc.editing.writing import MODES as MODES
     from havasu_vc.editing.writing import changes_of as changes_of
@@ -35,5 +37,6 @@ __getattr__ = loads(
         "patches": ["apply_patch"],
         "restoring": ["restore"],
         "writing": ["MODES", "changes_of", "whole_rows", "write_rows"],
+        "requests": ["PatchRequest", "RestoreRequest"],
     },
 )

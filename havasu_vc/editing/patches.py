@@ -7,7 +7,7 @@ row; the others keep their values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.other_files import not_a_users_file
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
+from havasu_vc.editing.requests import PatchRequest
 from havasu_vc.errors import InvalidArgumentError, NoChangesError, PatchError
 from havasu_vc.formats.patch import (
     MOST_PATCH_BYTES,
@@ -50,24 +51,15 @@ if TYPE_CHECKING:
 __all__ = ["apply_patch"]
 
 
-def apply_patch(
-    repo: OpenRepo,
-    source: bytes | BinaryIO,
-    *,
-    ref: str | None = None,
-    allow_empty: bool = False,
-    message: str | None = None,
-    commit: bool = True,
-    limit: int | None = None,
-) -> CommitResult:
+def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     """Commit a patch, given as bytes or an open file; without `commit`, only try it.
 
     Where there is a living working copy, a patch that is not committed is made in that.
     """
-    branch = other_branch(repo, ref)
-    patch = parse_patch(source, limit or MOST_PATCH_BYTES)
+    branch = other_branch(repo, request.ref)
+    patch = parse_patch(request.source, request.limit or MOST_PATCH_BYTES)
     own = own_system(patch)
-    text = patch.message if message is None else message
+    text = patch.message if request.message is None else request.message
     with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
         edits: list[TreeEdit] = []
@@ -90,13 +82,13 @@ def apply_patch(
         files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits} | removed
-        if not changed and not removed and not files and not allow_empty:
+        if not changed and not removed and not files and not request.allow_empty:
             raise NoChangesError("the patch changes nothing")
         identity, living = None, None
-        if not commit and branch is None and (living := working_copy(repo)) is not None:
+        if not request.commit and branch is None and (living := working_copy(repo)) is not None:
             _require_rows_alone(repo, living, edits, removed, files)
             living.show({edit.path: transaction.dataset(edit.path).after(edit) for edit in changed})
-        if commit:
+        if request.commit:
             identity = transaction.commit(
                 changed,
                 text,

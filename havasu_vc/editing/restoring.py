@@ -19,6 +19,7 @@ from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.pairing import equal_rows, pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import edit_meta, meta_documents
+from havasu_vc.editing.requests import RestoreRequest
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.blame import ChosenRows
@@ -64,15 +65,7 @@ class _Restored:
         self.markers[path] = HAVASU_MARKER if there is None else there.marker
 
 
-def restore(
-    repo: OpenRepo,
-    filters: Sequence[str] = (),
-    *,
-    source: str,
-    message: str | None = None,
-    dry_run: bool = False,
-    columns: Sequence[str] = (),
-) -> CommitResult:
+def restore(repo: OpenRepo, request: RestoreRequest) -> CommitResult:
     """Commit datasets, rows or meta items as they are at `source`; all datasets by default.
 
     With `columns`, only the cells of these come back, in rows that are on both sides.
@@ -80,19 +73,20 @@ def restore(
     A dataset that is asked for as a whole and is not at `source` goes. Where there is a living
     working copy and no message, rows and columns are restored in that, and nothing is committed.
     """
+    filters, columns = request.filters, request.columns
     require_calm(repo)
     wanted = parse_filters(filters)
     if columns:
         wanted = _rows_alone(wanted)
-    then = repo.resolve(source)
-    living = None if message is not None or dry_run else working_copy(repo)
+    then = repo.resolve(request.source)
+    living = None if request.message is not None or request.dry_run else working_copy(repo)
     if living is not None:
         return _restore_as_edits(repo, living, wanted, then, columns)
-    text = message or _message(filters, source, columns)
+    text = request.message or _message(filters, request.source, columns)
     asked = bool(filters)
     return on_newest_head(
         repo,
-        lambda: _restore(repo, wanted, then, text, columns, asked=asked, dry_run=dry_run),
+        lambda: _restore(repo, wanted, then, text, columns, asked=asked, dry_run=request.dry_run),
     )
 
 

@@ -247,10 +247,10 @@ class Repo:
 
     # Reviewing
 
-    review = uses(lambda: review.review)
-    review_options = uses(lambda: review.review_options)
+    review = asks(lambda: review.ReviewRequest, lambda: review.review)
+    review_options = asks(lambda: review.ReviewOptionsRequest, lambda: review.review_options)
     policy = uses(lambda: review.read_policy)
-    broken_findings = uses(lambda: review.broken_findings)
+    broken_findings = asks(lambda: review.BrokenRequest, lambda: review.broken_findings)
     review_request = uses(lambda: review.review_request)
     review_queued = uses(lambda: review.review_queued)
 
@@ -280,8 +280,8 @@ class Repo:
         """Remove a tag."""
         refs.delete_tag(self.git, name)
 
-    switch = uses(lambda: checkouts.switch)
-    reset = uses(lambda: checkouts.reset)
+    switch = asks(lambda: checkouts.SwitchRequest, lambda: checkouts.switch)
+    reset = asks(lambda: checkouts.ResetRequest, lambda: checkouts.reset)
 
     # Taking in and giving out
 
@@ -292,8 +292,10 @@ class Repo:
     export = asks(lambda: transfer.ExportRequest, lambda: transfer.export)
     export_changes = uses(lambda: transfer.export_changes)
     add_datasets = uses(lambda: transfer.add_datasets)
-    checkout_as = uses(lambda: transfer.checkout_as)
-    commit_from = uses(lambda: transfer.commit_from, within=committing)
+    checkout_as = asks(lambda: transfer.CopyRequest, lambda: transfer.checkout_as)
+    commit_from = asks(
+        lambda: transfer.CopyCommitRequest, lambda: transfer.commit_from, within=committing
+    )
 
     def list_layers(self, location: str) -> tuple[str, ...]:
         """Return the names of the layers of a file that can be imported."""
@@ -304,7 +306,7 @@ class Repo:
     # Editing
 
     write = uses(lambda: editing.write_rows, within=committing)
-    apply_patch = uses(lambda: editing.apply_patch, within=committing)
+    apply_patch = asks(lambda: editing.PatchRequest, lambda: editing.apply_patch, within=committing)
     set_meta = uses(lambda: editing.set_meta, within=committing)
     commit_files = uses(lambda: editing.commit_files, within=committing)
     move_dataset = uses(lambda: editing.move_dataset, within=committing)
@@ -312,7 +314,7 @@ class Repo:
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
     amend = uses(lambda: editing.amend, within=committing)
     commit_edits = uses(lambda: core.commit_edits, within=committing)
-    restore = uses(lambda: editing.restore, within=following)
+    restore = asks(lambda: editing.RestoreRequest, lambda: editing.restore, within=following)
 
     def amending(self) -> AbstractContextManager[Commit]:
         """Have a commit that a block makes stand in the place of HEAD's, as its author's."""
@@ -331,7 +333,9 @@ class Repo:
     abort_merge = uses(lambda: checkouts.abort_merge)
     cherry_pick = asks(lambda: merging.PickRequest, lambda: merging.cherry_pick, within=following)
     revert = asks(lambda: merging.PickRequest, lambda: merging.revert, within=following)
-    pick_several = uses(lambda: merging.pick_several, within=following)
+    pick_several = asks(
+        lambda: merging.SequenceRequest, lambda: merging.pick_several, within=following
+    )
     rebase = asks(lambda: merging.RebaseRequest, lambda: checkouts.rebase)
     skip_commit = uses(lambda: merging.skip_commit, within=following)
     conflicts = uses(lambda: merging.conflicts)
@@ -377,14 +381,14 @@ class Repo:
 
     remotes = uses(lambda: sharing.remotes)
     upstream = uses(lambda: sharing.upstream_of)
-    fetch = uses(lambda: sharing.fetch)
+    fetch = asks(lambda: sharing.FetchRequest, lambda: sharing.fetch)
     push = asks(lambda: sharing.PushRequest, lambda: sharing.push)
-    fetch_data = uses(lambda: sharing.fetch_data)
+    fetch_data = asks(lambda: sharing.DataRequest, lambda: sharing.fetch_data)
     push_data = uses(lambda: sharing.push_data)
     data_status = uses(lambda: sharing.data_status)
     verify_data = uses(lambda: sharing.verify_data)
-    drop_data = uses(lambda: sharing.drop_data)
-    prune_remote = uses(lambda: upkeep.prune_remote)
+    drop_data = asks(lambda: sharing.DropRequest, lambda: sharing.drop_data)
+    prune_remote = asks(lambda: upkeep.PruneRequest, lambda: upkeep.prune_remote)
     check_received = uses(lambda: sharing.check_received)
     finish_clone = uses(lambda: sharing.finish_clone)
     data_place = uses(lambda: sharing.data_place)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.requests import MergeRequest as MergeRequest
     from havasu_vc.merging.requests import PickRequest as PickRequest
     from havasu_vc.merging.requests import RebaseRequest as RebaseRequest
+    from havasu_vc.merging.requests import SequenceRequest as SequenceRequest
     from havasu_vc.merging.resetting import reset as reset
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
@@ -73,6 +74,6 @@ __getattr__ = loads(
             "view_conflicts",
             "waiting_merge",
         ],
-        "requests": ["MergeRequest", "PickRequest", "RebaseRequest"],
+        "requests": ["MergeRequest", "PickRequest", "RebaseRequest", "SequenceRequest"],
     },
 )

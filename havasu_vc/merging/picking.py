@@ -37,7 +37,7 @@ from havasu_vc.merging.merge_commits import (
     require_calm,
     require_resolved,
 )
-from havasu_vc.merging.requests import PickRequest, RebaseRequest
+from havasu_vc.merging.requests import PickRequest, RebaseRequest, SequenceRequest
 from havasu_vc.merging.resetting import reset
 from havasu_vc.merging.state import (
     MergeState,
@@ -183,16 +183,9 @@ def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
     return _run(repo, ("rebase", *options, *names), request.policy)
 
 
-def pick_several(
-    repo: OpenRepo,
-    kind: str,
-    revisions: Sequence[str],
-    *,
-    mainline: int | None = None,
-    record: bool = False,
-    policy: MergePolicy | None = None,
-) -> MergeResult:
+def pick_several(repo: OpenRepo, request: SequenceRequest) -> MergeResult:
     """Cherry-pick or revert (`kind`) commits and ranges, each with a commit of its own."""
+    kind, revisions, mainline = request.kind, request.revisions, request.mainline
     require_calm(repo)
     for text in revisions:
         for name in text.removeprefix("^").replace("...", "..").split(".."):
@@ -207,11 +200,13 @@ def pick_several(
         for name in commits:
             _parent(read_commit(repo.git.objects, name), name[:10], mainline)
         begin(repo.git, kind)
-        return _go_through(repo, kind, commits, mainline=mainline, record=record, policy=policy)
+        return _go_through(
+            repo, kind, commits, mainline=mainline, record=request.record, policy=request.policy
+        )
     options = [] if mainline is None else ["--mainline", str(mainline)]
-    options += ["-x"] if record else []
+    options += ["-x"] if request.record else []
     options += ["--no-edit"] if kind == "revert" else []
-    return _run(repo, (kind, *options, *revisions), policy)
+    return _run(repo, (kind, *options, *revisions), request.policy)
 
 
 def skip_commit(repo: OpenRepo) -> MergeResult:

@@ -6,6 +6,8 @@ is the help of both. Commands make their options of these, so little else is loa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 from havasu_vc.records import dataclass
@@ -13,7 +15,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
 
-__all__ = ["MergeRequest", "PickRequest", "RebaseRequest"]
+__all__ = ["MergeRequest", "PickRequest", "RebaseRequest", "SequenceRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,20 @@ class RebaseRequest:
     """Whether the reflog of upstream tells which commits were its own once."""
     policy: MergePolicy | None = None
     """Decide conflicts: ours (UPSTREAM's), theirs, COLUMN=ours, COLUMN=theirs, fill-nulls."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRequest:
+    """Cherry-picks, or reverts, of several commits that are asked for."""
+
+    kind: str
+    """`cherry-pick` or `revert`."""
+    revisions: Sequence[str]
+    """Commits, and ranges of them."""
+    _: KW_ONLY
+    mainline: int | None = None
+    """Of merges, what they changed of their parent N."""
+    record: bool = False
+    """Name each commit in the message."""
+    policy: MergePolicy | None = None
+    """How conflicts are decided."""

@@ -34,7 +34,6 @@ def commit_edits(
     *,
     dry_run: bool = False,
     allow_empty: bool = False,
-    notes: Sequence[str] = (),
 ) -> CommitResult:
     """Make the edits of some datasets of HEAD, and commit those that change something."""
     with Transaction(repo) as transaction:
@@ -49,7 +48,7 @@ def commit_edits(
         if not dry_run and (changed or allow_empty):
             commit = transaction.commit(changed, message)
     meta = {edit.path: edit.meta for edit in changed}
-    return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
+    return CommitResult(commit, repo.head_branch, counts, meta=meta)
 
 
 def sorted_changes(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from havasu_vc.review.pull_requests import review_queued as review_queued
     from havasu_vc.review.pull_requests import review_request as review_request
     from havasu_vc.review.report import Review as Review
+    from havasu_vc.review.requests import BrokenRequest as BrokenRequest
+    from havasu_vc.review.requests import ReviewOptionsRequest as ReviewOptionsRequest
+    from havasu_vc.review.requests import ReviewRequest as ReviewRequest
     from havasu_vc.review.reviewing import review as review
     from havasu_vc.review.reviewing import review_diffs as review_diffs
     from havasu_vc.review.words import type_words as type_words
@@ -66,5 +69,6 @@ __getattr__ = loads(
         "reviewing": ["review", "review_diffs"],
         "words": ["type_words"],
         "writing": ["ReviewOptions", "review_options", "write_html", "write_markdown"],
+        "requests": ["BrokenRequest", "ReviewOptionsRequest", "ReviewRequest"],
     },
 )

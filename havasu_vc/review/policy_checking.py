@@ -12,7 +12,7 @@ all changes have gone by, and only if some change touched them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -38,6 +38,7 @@ from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.policy import POLICY_FILE, Policy, Rules, parse_policy
 from havasu_vc.review.report import FlagKind, PolicyFinding
+from havasu_vc.review.requests import BrokenRequest
 from havasu_vc.review.summarising import Means, Seen, summarise
 from havasu_vc.review.words import column_words, quoted
 from havasu_vc.store.revisions import Revision
@@ -194,23 +195,13 @@ def _hold(repo: OpenRepo, policy: Policy, versions: Iterable[_Versions]) -> None
         )
 
 
-def broken_findings(
-    repo: OpenRepo,
-    revision: Revision,
-    *,
-    refuses: bool = True,
-    since: Revision | None = None,
-    changed: Container[str] = (),
-) -> tuple[PolicyFinding, ...]:
-    """Return the broken datasets of a revision, which are against every policy.
-
-    With `since` only those that were not broken there, or are `changed`.
-    """
-    before = () if since is None else broken_datasets(repo, since)
+def broken_findings(repo: OpenRepo, request: BrokenRequest) -> tuple[PolicyFinding, ...]:
+    """Return the broken datasets of a revision, which are against every policy."""
+    before = () if request.since is None else broken_datasets(repo, request.since)
     return tuple(
-        PolicyFinding("broken", error.message, refuses, path)
-        for path, error in broken_datasets(repo, revision).items()
-        if path not in before or path in changed
+        PolicyFinding("broken", error.message, request.refuses, path)
+        for path, error in broken_datasets(repo, request.revision).items()
+        if path not in before or path in request.changed
     )
 
 

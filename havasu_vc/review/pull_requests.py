@@ -22,6 +22,7 @@ from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER, SUMMARY_LIMIT, form
 from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
+from havasu_vc.review.requests import ReviewRequest
 from havasu_vc.review.reviewing import review
 from havasu_vc.store.disk import replace_file
 
@@ -133,7 +134,7 @@ def _reviewed(
     base, head = ends
     page = Page(pictures=raster_pictures())  # of what is here: no file is opened that rows name
     span = f"{base}...{head}"
-    found = review(repo, span, samples=job.samples, page=page, settling=settling)
+    found = review(repo, ReviewRequest(span, samples=job.samples, page=page, settling=settling))
     found = replace(found, base=names[0], head=names[1])
     more = None
     if job.run is not None:

@@ -7,7 +7,7 @@ entries tell, and the rows that could be read before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -35,6 +35,7 @@ from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
 from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review, ReviewedCommit
+from havasu_vc.review.requests import BrokenRequest, ReviewRequest
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
 from havasu_vc.store.revisions import RevisionRange, merge_base, parse_range, resolve_range
@@ -49,54 +50,45 @@ AHEAD = 32 << 20
 """Bytes of changes that may wait to be looked at: a review is slower than what reads them."""
 
 
-def review(
-    repo: OpenRepo,
-    revisions: str,
-    filters: Sequence[str] = (),
-    *,
-    samples: int = 40,
-    page: Page | None = None,
-    policy: Policy | None = None,
-    crs: str | None = None,
-    settling: Settling | None = None,
-) -> Review:
+def review(repo: OpenRepo, request: ReviewRequest) -> Review:
     """Return what happened between two revisions, dataset by dataset, and what is against policy.
 
-    `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
-    in `crs` where it is given and they can be. Where `base...head` does not merge, conflicts are
-    told, and as `settling` says how to settle them; without it, as it is done in this clone.
+    Where `base...head` does not merge, conflicts are told, and how to settle them.
     """
+    revisions, policy = request.revisions, request.policy
     unverified = Unverified(repo.settings.note)
     repo = _frugal(repo, unverified)
-    target, show = (None, None) if crs is None else reprojection(crs)
+    target, show = (None, None) if request.crs is None else reprojection(request.crs)
     ends = resolve_range(repo.git, revisions)
     notes: tuple[str, ...] = ()
     if policy is None:
         policy, notes = policy_between(repo, ends.old, ends.new)
     watch = PolicyWatch(repo, policy or Policy())
     broken = broken_datasets(repo, ends)
-    wanted = parse_filters(filters, of_changes=True)
+    wanted = parse_filters(request.filters, of_changes=True)
     found = [each for path, each in broken.items() if wanted.of(path) is not None]
     watch.unread += [each.path for each in found]
     one = _Reviewer(
         _Versions(repo, ends),
         RowsThatChangeBack(repo, ends),
         watch,
-        page,
-        samples,
+        request.page,
+        request.samples,
         target,
         show,
         repo.settings,
     )
-    for diff in diff_revisions(repo, ends.old, ends.new, filters, skipped=broken):
+    for diff in diff_revisions(repo, ends.old, ends.new, request.filters, skipped=broken):
         each = one.review(diff, whole=wanted.of(diff.path) == DatasetFilter(diff.path))
         found.append(replace(each, flags=(*unverified.flags(diff.path), *each.flags)))
     found.sort(key=lambda each: each.path)
     review = _with_commits(repo, _named(repo, revisions, ends, tuple(found)), ends)
     changed = {each.path for each in found}
-    findings = broken_findings(repo, ends.new, since=ends.old, changed=changed)
+    findings = broken_findings(repo, BrokenRequest(ends.new, since=ends.old, changed=changed))
     findings = tuple(each for each in findings if wanted.of(each.dataset) is not None)
-    review = replace(review, conflicts=_conflicts(repo, revisions, wanted, samples, settling))
+    review = replace(
+        review, conflicts=_conflicts(repo, revisions, wanted, request.samples, request.settling)
+    )
     return replace(review, notes=(*review.notes, *notes), findings=(*findings, *watch.findings()))
 
 

@@ -21,6 +21,7 @@ from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.page.document import tiles_of
 from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
+from havasu_vc.review.requests import ReviewOptionsRequest, ReviewRequest
 from havasu_vc.review.reviewing import review, review_diffs
 from havasu_vc.transfer import Rasters
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions
@@ -56,15 +57,7 @@ class ReviewOptions(WriterOptions):
         return self.more or shlex.join(["havasu-vc", "diff", self.revisions, *self.filters])
 
 
-def review_options(
-    repo: OpenRepo,
-    revisions: str,
-    filters: Sequence[str] = (),
-    *,
-    samples: int = SAMPLES,
-    limit: int | None = None,
-    crs: str | None = None,
-) -> ReviewOptions:
+def review_options(repo: OpenRepo, request: ReviewOptionsRequest) -> ReviewOptions:
     """Return what the writers `html` and `markdown` need for a review of two revisions.
 
     Markdown has no more than `limit` bytes, as a comment on a host, and tells coordinates in
@@ -72,11 +65,11 @@ def review_options(
     """
     return ReviewOptions(
         repo=repo,
-        revisions=revisions,
-        filters=filters,
-        samples=samples,
-        limit=limit or COMMENT_LIMIT,
-        crs_name=crs,
+        revisions=request.revisions,
+        filters=request.filters,
+        samples=request.samples,
+        limit=request.limit or COMMENT_LIMIT,
+        crs_name=request.crs,
     )
 
 
@@ -94,7 +87,9 @@ def write_html(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     else:
         page = Page(pictures=raster_pictures(Rasters(repo).open_url))
         tiles = tiles_of(repo.git.config)
-        found = review(repo, how.revisions, how.filters, samples=how.samples, page=page)
+        found = review(
+            repo, ReviewRequest(how.revisions, how.filters, samples=how.samples, page=page)
+        )
         name = repo.git.path.resolve().name
         more, home = how.command, how.home
         write_page(out, page, found, more=more, repository=name, tiles=tiles, home=home)
@@ -115,7 +110,9 @@ def write_markdown(
         out.write(format_markdown(found, limit=how.limit, more=more))
     else:
         samples, crs = how.samples, how.crs_name
-        found = review(how.repo, how.revisions, how.filters, samples=samples, crs=crs)
+        found = review(
+            how.repo, ReviewRequest(how.revisions, how.filters, samples=samples, crs=crs)
+        )
         out.write(format_markdown(found, limit=how.limit))
     return read.summary(found)
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.pushing import refusal as refusal
     from havasu_vc.sharing.receiving import check_received as check_received
     from havasu_vc.sharing.requests import CloneRequest as CloneRequest
+    from havasu_vc.sharing.requests import DataRequest as DataRequest
+    from havasu_vc.sharing.requests import DropRequest as DropRequest
+    from havasu_vc.sharing.requests import FetchRequest as FetchRequest
     from havasu_vc.sharing.requests import PushRequest as PushRequest
 
 __getattr__ = loads(
@@ -74,6 +77,6 @@ __getattr__ = loads(
         ],
         "pushing": ["RemoteFetcher", "push", "push_data", "refusal"],
         "receiving": ["check_received"],
-        "requests": ["CloneRequest", "PushRequest"],
+        "requests": ["CloneRequest", "DataRequest", "DropRequest", "FetchRequest", "PushRequest"],
     },
 )

@@ -23,6 +23,7 @@ from havasu_vc.sharing.data_remotes import (
     remote_data,
 )
 from havasu_vc.sharing.pushing import commits_there
+from havasu_vc.sharing.requests import DropRequest
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.sound import forget_complete
 
@@ -112,17 +113,15 @@ def verify_data(repo: OpenRepo) -> Iterator[Problem]:
             report(file.size)
 
 
-def drop_data(
-    repo: OpenRepo, remote: str | None = None, *, everything: bool = False, dry_run: bool = False
-) -> DropResult:
+def drop_data(repo: OpenRepo, request: DropRequest) -> DropResult:
     """Remove data files that a remote has: those that HEAD does not name, or all of them."""
-    name = remote or default_remote(repo)
+    name = request.remote or default_remote(repo)
     place = remote_data(repo, name)
     there = sorted(commits_here(repo.git, commits_there(repo, name)))
     store = repo.storage.files
     with exclusive_lock(repo.git.data_folder / "lock"):
         kept = checked_out_files(repo.git)
-        if not everything:
+        if not request.everything:
             kept |= {file.sha256 for file in _head(repo)}
         files = [
             file
@@ -131,7 +130,7 @@ def drop_data(
         ]
         lacking = set(place.lacking(files)) if place.knows else set()
         chosen = [file for file in files if file not in lacking]
-        if chosen and not dry_run:
+        if chosen and not request.dry_run:
             if not place.knows:
                 # Sending is how it is asked: what it has does not go again.
                 place.upload(chosen, store, lambda count: None)

@@ -38,6 +38,7 @@ from havasu_vc.sharing.data_remotes import (
     remote_data,
 )
 from havasu_vc.sharing.pushing import refusal
+from havasu_vc.sharing.requests import DataRequest, FetchRequest
 from havasu_vc.store.command import GitResult
 
 if TYPE_CHECKING:
@@ -77,31 +78,24 @@ class FetchResult:
     """Their bytes."""
 
 
-def fetch(
-    repo: OpenRepo,
-    remote: str | None = None,
-    refspecs: Sequence[str] = (),
-    *,
-    options: Sequence[str] = (),
-    data: bool = True,
-) -> FetchResult:
+def fetch(repo: OpenRepo, request: FetchRequest) -> FetchResult:
     """Fetch refs, then the data that they name.
 
     In a clone of a part, what the part has of the branch that is followed comes; the rest
     does when something reads it.
     """
     set_up(repo)
-    name = remote or default_remote(repo)
+    name = request.remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name))
-    answer = repo.git.git("fetch", *options, "--", name, *refspecs, check=False)
+    answer = repo.git.git("fetch", *request.options, "--", name, *request.refspecs, check=False)
     if answer.code:
         raise refusal(answer, shown)
     files: Sequence[WantedFile] = ()
     tips = _fetched(repo, name)
-    if data and tips:
+    if request.data and tips:
         if not repo.on_demand:
             # Older commits may come below those that were here with all their data.
-            deeper = any(option.startswith(_DEEPER) for option in options)
+            deeper = any(option.startswith(_DEEPER) for option in request.options)
             files = bring_data(repo, remote_data(repo, name), tips, thorough=deeper)
         elif (part := kept_part(repo)) is not None:
             wanted = files_of_part(repo, part, _followed(repo))
@@ -110,20 +104,18 @@ def fetch(
     return FetchResult(shown, _moved(answer), len(files), total_size(files))
 
 
-def fetch_data(
-    repo: OpenRepo, remote: str | None = None, *, part: Part | None = None, revision: str = "HEAD"
-) -> FetchResult:
+def fetch_data(repo: OpenRepo, request: DataRequest) -> FetchResult:
     """Bring every data file that commits here name, or what a part of one revision has."""
     set_up(repo)
-    name = remote or default_remote(repo)
+    name = request.remote or default_remote(repo)
     place = remote_data(repo, name)
     files: Sequence[WantedFile]
-    if part is None:
+    if request.part is None:
         tips = repo.git.git("for-each-ref", "--format=%(objectname)").lines
         files = bring_data(repo, place, sorted(set(tips)), thorough=True)
         repo.storage.files.show_all_to_lfs()  # `git lfs prune` removes what shows them
     else:
-        files = download(repo, place, files_of_part(repo, part, revision))
+        files = download(repo, place, files_of_part(repo, request.part, request.revision))
     set_up(repo)
     return FetchResult(place.name, (), len(files), total_size(files))
 

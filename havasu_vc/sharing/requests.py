@@ -7,6 +7,7 @@ is the help of both. Commands make their options of these, so little else is loa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.sharing.fetching import Part
 
-__all__ = ["CloneRequest", "PushRequest"]
+__all__ = ["CloneRequest", "DataRequest", "DropRequest", "FetchRequest", "PushRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +65,44 @@ class PushRequest:
     """Send nothing."""
     allow_broken: bool = False
     """Send broken datasets too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A fetch that is asked for."""
+
+    remote: str | None = None
+    """The remote; None for the one that the branch follows."""
+    refspecs: Sequence[str] = ()
+    """As git takes them; none for what git's settings say."""
+    _: KW_ONLY
+    options: Sequence[str] = ()
+    """More options of `git fetch`, long ones."""
+    data: bool = True
+    """Whether data files come too."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRequest:
+    """Data files to be brought."""
+
+    remote: str | None = None
+    """The remote; None for the one that the branch follows."""
+    _: KW_ONLY
+    part: Part | None = None
+    """The part that comes; None for all that commits here name."""
+    revision: str = "HEAD"
+    """With the two above, of this commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropRequest:
+    """Data files to be removed here."""
+
+    remote: str | None = None
+    """The remote that has them; None for the one that the branch follows."""
+    _: KW_ONLY
+    everything: bool = False
+    """Also the files that HEAD names."""
+    dry_run: bool = False
+    """Only tell what would go."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.imports import replacement as replacement
     from havasu_vc.transfer.rasters import Rasters as Rasters
     from havasu_vc.transfer.requests import ConvertRequest as ConvertRequest
+    from havasu_vc.transfer.requests import CopyCommitRequest as CopyCommitRequest
+    from havasu_vc.transfer.requests import CopyRequest as CopyRequest
     from havasu_vc.transfer.requests import ExportRequest as ExportRequest
     from havasu_vc.transfer.requests import ImportRequest as ImportRequest
     from havasu_vc.transfer.understanding import TableInfo as TableInfo
@@ -31,6 +33,12 @@ __getattr__ = loads(
         "imports": ["kind_of_new", "replacement"],
         "rasters": ["Rasters"],
         "understanding": ["TableInfo", "parse_table_info"],
-        "requests": ["ConvertRequest", "ExportRequest", "ImportRequest"],
+        "requests": [
+            "ConvertRequest",
+            "CopyCommitRequest",
+            "CopyRequest",
+            "ExportRequest",
+            "ImportRequest",
+        ],
     },
 )

@@ -61,38 +61,33 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.transfer.exports import ELSEWHERE
 from havasu_vc.transfer.import_histories import import_source
 from havasu_vc.transfer.imports import renamed, replacement
-from havasu_vc.transfer.requests import ImportRequest
+from havasu_vc.transfer.requests import CopyCommitRequest, CopyRequest, ImportRequest
 
 __all__ = ["add_datasets", "checkout_as", "commit_from"]
 
 
-def checkout_as(
-    repo: OpenRepo,
-    file: str | Path,
-    datasets: Sequence[str] = (),
-    *,
-    revision: str = "HEAD",
-    overwrite: bool = False,
-    discard_changes: bool = False,
-) -> ExportResult:
+def checkout_as(repo: OpenRepo, request: CopyRequest) -> ExportResult:
     """Write datasets to a GeoPackage to edit, which remembers the commit it is of.
 
     `overwrite` replaces a file that holds nothing which no commit has, neither edits nor
     layers that are no copy of a dataset; with `discard_changes` any, but never one that
     another program has open.
     """
+    file = request.file
     file = Path(file)
     require_other_file(repo, file, ELSEWHERE)
-    commit = repo.resolve(revision).commit
+    commit = repo.resolve(request.revision).commit
     if commit is None:
-        raise RevisionNotFoundError(revision)
-    views = [repo.dataset(path, commit) for path in datasets or sound_datasets(repo, commit)]
+        raise RevisionNotFoundError(request.revision)
+    views = [
+        repo.dataset(path, commit) for path in request.datasets or sound_datasets(repo, commit)
+    ]
     if not views:
         raise NotFoundError("there is no dataset to check out")
-    if overwrite and not discard_changes and file.is_file():
+    if request.overwrite and not request.discard_changes and file.is_file():
         _require_nothing_lost(repo, file)
     layers = [LayerToEdit(v.header, Table(v, repo.settings).to_batches()) for v in views]
-    written = write_edit_copy(file, layers, commit, overwrite=overwrite)
+    written = write_edit_copy(file, layers, commit, overwrite=request.overwrite)
     return ExportResult(str(file), written.rows, written.notes)
 
 
@@ -138,33 +133,23 @@ def _edits_in(repo: OpenRepo, file: Path) -> Iterator[str]:
             yield f"edited columns of {path}"
 
 
-def commit_from(
-    repo: OpenRepo,
-    file: str | Path,
-    *,
-    dataset: str | None = None,
-    filters: Sequence[str] = (),
-    message: str | None = None,
-    dry_run: bool = False,
-    allow_empty: bool = False,
-    allow_broken: bool = False,
-) -> CommitResult:
+def commit_from(repo: OpenRepo, request: CopyCommitRequest) -> CommitResult:
     """Commit the edits made in a copy that `checkout_as` or `export` wrote.
 
     With filters, only what these name; the rest is still to be committed then. It is refused where
     HEAD has a broken dataset, unless that is allowed.
     """
-    require_other_file(repo, file, "`havasu-vc commit` commits what was edited in it")
+    require_other_file(repo, request.file, "`havasu-vc commit` commits what was edited in it")
     head = replace(repo.head(), name="HEAD")
-    require_sound(repo, head, what="this commit", allowed=allow_broken)
+    require_sound(repo, head, what="this commit", allowed=request.allow_broken)
     return _commit_from(
         repo,
-        Path(file),
-        dataset,
-        message,
-        wanted=parse_filters(filters, of_changes=True) if filters else None,
-        dry_run=dry_run,
-        allow_empty=allow_empty,
+        Path(request.file),
+        request.dataset,
+        request.message,
+        wanted=parse_filters(request.filters, of_changes=True) if request.filters else None,
+        dry_run=request.dry_run,
+        allow_empty=request.allow_empty,
     )
 
 
@@ -210,8 +195,8 @@ def _commit_from(
         message or f"Commit edits from {file.name}",
         dry_run=dry_run,
         allow_empty=allow_empty,
-        notes=notes,
     )
+    result = replace(result, notes=tuple(notes))
     if result.commit is None and not dry_run:
         raise NoChangesError(f"{file} has no edits to commit", hints=tuple(notes))
     if result.commit is not None:

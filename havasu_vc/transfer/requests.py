@@ -7,7 +7,7 @@ is the help of both. Commands make their options of these, so little else is loa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import KW_ONLY, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from havasu_vc.exchange.source import Source, SourceOptions
     from havasu_vc.transfer.understanding import TableInfo
 
-__all__ = ["SIMILARITY_DETECTION_LIMIT", "ConvertRequest", "ExportRequest", "ImportRequest"]
+__all__ = [
+    "SIMILARITY_DETECTION_LIMIT",
+    "ConvertRequest",
+    "CopyCommitRequest",
+    "CopyRequest",
+    "ExportRequest",
+    "ImportRequest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +136,41 @@ class ImportRequest:
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""
         return self.table_info.get(path) or self.table_info.get(source.name) or {}
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """A copy to edit that is asked for."""
+
+    file: str | Path
+    """The GeoPackage to write."""
+    datasets: Sequence[str] = ()
+    """Datasets by path; none for all."""
+    _: KW_ONLY
+    revision: str = "HEAD"
+    """The revision to write."""
+    overwrite: bool = False
+    """With --as, replace the file if all in it is committed."""
+    discard_changes: bool = False
+    """With `overwrite`, replace it whatever it holds; never one that another program has open."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommitRequest:
+    """A commit of the edits of a copy that is asked for."""
+
+    file: str | Path
+    """The copy."""
+    _: KW_ONLY
+    dataset: str | None = None
+    """With --from, the dataset that FILE is a copy of, where FILE does not know itself."""
+    filters: Sequence[str] = ()
+    """The parts of the edits that are committed; all without."""
+    message: str | None = None
+    """The message of the commit."""
+    dry_run: bool = False
+    """Tell what would be committed, and stop."""
+    allow_empty: bool = False
+    """Commit even if nothing changed."""
+    allow_broken: bool = False
+    """Commit beside broken datasets."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.repairing import last_version as last_version
     from havasu_vc.upkeep.repairing import repair as repair
     from havasu_vc.upkeep.requests import OptimizeRequest as OptimizeRequest
+    from havasu_vc.upkeep.requests import PruneRequest as PruneRequest
     from havasu_vc.upkeep.requests import RepairRequest as RepairRequest
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
     from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
@@ -33,6 +34,6 @@ __getattr__ = loads(
         "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
         "validation": ["Issue", "Validation"],
         "value_rules": ["Level"],
-        "requests": ["OptimizeRequest", "RepairRequest"],
+        "requests": ["OptimizeRequest", "PruneRequest", "RepairRequest"],
     },
 )

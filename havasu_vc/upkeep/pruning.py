@@ -35,6 +35,7 @@ from havasu_vc.sharing import (
 )
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.upkeep.garbage import collect_garbage
+from havasu_vc.upkeep.requests import PruneRequest
 
 __all__ = ["PruneResult", "prune_remote"]
 
@@ -58,11 +59,9 @@ class PruneResult:
     """Files that nothing reaches and whose grace period is not over."""
 
 
-def prune_remote(
-    repo: OpenRepo, remote: str | None = None, *, grace_days: float = 14.0, delete: bool = False
-) -> PruneResult:
+def prune_remote(repo: OpenRepo, request: PruneRequest) -> PruneResult:
     """Remove files that nothing reaches and whose grace period is over; else, only list them."""
-    name = remote or default_remote(repo)
+    name = request.remote or default_remote(repo)
     url = data_url(repo, name)
     if url is not None and kind_of(url).of_ssh:
         raise UnsupportedError(
@@ -70,7 +69,7 @@ def prune_remote(
             hints=("on that server, set havasu.data.url of a clone to the folder's file:// URL",),
         )
     if url is not None:
-        return _prune_store(repo, url, grace_days * DAY, delete=delete)
+        return _prune_store(repo, url, request.grace_days * DAY, delete=request.delete)
     address = remote_address(repo, name, push=True)
     folder = local_folder(address, repo.git)
     shown = hidden_secrets(address)
@@ -81,7 +80,10 @@ def prune_remote(
         )
     git = repository_at(folder)
     found = collect_garbage(
-        git, keep=checked_out_files(git), grace_seconds=grace_days * DAY, dry_run=not delete
+        git,
+        keep=checked_out_files(git),
+        grace_seconds=request.grace_days * DAY,
+        dry_run=not request.delete,
     )
     return PruneResult(shown, found.files, found.size, found.kept_young)
 

@@ -7,6 +7,7 @@ is the help of both. Commands make their options of these, so little else is loa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING
 
 from havasu_vc.records import dataclass
@@ -14,7 +15,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
 
-__all__ = ["OptimizeRequest", "RepairRequest"]
+__all__ = ["OptimizeRequest", "PruneRequest", "RepairRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,16 @@ class RepairRequest:
     """Decide conflicts between the last sound versions, as `merge -X` does."""
     message: str | None = None
     """The message of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRequest:
+    """A remote's data files to be removed."""
+
+    remote: str | None = None
+    """Whose files they are.  [default: the remote that is followed]"""
+    _: KW_ONLY
+    grace_days: float = 14.0
+    """How long a file stays after it was first found unreached."""
+    delete: bool = False
+    """Mark what is unreached, and delete what was long so."""

@@ -64,12 +64,26 @@ BESIDE = {
 _NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
     "BlameRequest": _NOT_YET,
+    "BrokenRequest": "`check` asks for it by its one argument",
+    "CopyCommitRequest": _NOT_YET,
+    "CopyRequest": _NOT_YET,
+    "DataRequest": _NOT_YET,
     "DiffRequest": "its fields are arguments, or told by the form that is printed",
+    "DropRequest": _NOT_YET,
+    "FetchRequest": _NOT_YET,
     "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
     "LogRequest": _NOT_YET,
     "PageRequest": "the face alone shows pages of rows",
+    "PatchRequest": _NOT_YET,
+    "PruneRequest": _NOT_YET,
+    "ResetRequest": _NOT_YET,
+    "RestoreRequest": _NOT_YET,
+    "ReviewOptionsRequest": _NOT_YET,
+    "ReviewRequest": _NOT_YET,
     "RowsRequest": _NOT_YET,
+    "SequenceRequest": "the options are those of `PickRequest`, for one commit or several",
     "ShowRequest": "its fields are arguments, or told by the form that is printed",
+    "SwitchRequest": _NOT_YET,
 }
 """Requests that no command has as options, and why."""
 

@@ -12,6 +12,7 @@ from havasu_vc.errors import (
     MissingProgramError,
     SchemaViolationError,
 )
+from havasu_vc.review import ReviewRequest
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.policy import Policy, parse_policy
 from havasu_vc.review.report import PolicyFinding
@@ -46,7 +47,7 @@ def edited(repo: Repo, *rows: dict[str, Any], gone: int = 0) -> None:
 
 def findings(repo: Repo, rules: str, revisions: str = "HEAD^..HEAD") -> list[PolicyFinding]:
     policy = parse_policy(f"[[dataset]]\n{rules}".encode())
-    return list(review(repo.opened, revisions, policy=policy).findings)
+    return list(review(repo.opened, ReviewRequest(revisions, policy=policy)).findings)
 
 
 BOW_TIE = shapely.to_wkb(shapely.from_wkt("POLYGON ((0 0, 1 1, 1 0, 0 1, 0 0))"))
@@ -270,7 +271,7 @@ def test_without_duckdb(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(MissingProgramError, match="duckdb is not installed"):
         findings(repo, "[[dataset.check]]\nsql = 'true'")
-    assert review(repo.opened, "HEAD^..HEAD", policy=Policy()).findings == ()
+    assert review(repo.opened, ReviewRequest("HEAD^..HEAD", policy=Policy())).findings == ()
 
 
 def test_kart_datasets(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from havasu_vc import Repo
 from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.review import ReviewRequest
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.report import FlagKind, Review
 from havasu_vc.review.reviewing import review
@@ -257,7 +258,7 @@ def test_json_of_a_review(filled: CheckedRepo) -> None:
 def test_coordinates_in_another_system(repo: CheckedRepo, tmp_path: Path) -> None:
     file = tables.write(tmp_path / "points.parquet", tables.points(3))
     repo.import_(file, options=tables.BY_ID)
-    found = review(repo.repo.opened, "[EMPTY]..HEAD", crs="EPSG:3857")
+    found = review(repo.repo.opened, ReviewRequest("[EMPTY]..HEAD", crs="EPSG:3857"))
     (dataset,) = found.datasets
 
     assert dataset.area is not None
