@@ -56,25 +56,27 @@ def settled_mark(files: str) -> str:
 class _Known:
     """The memory of one data folder."""
 
-    __slots__ = ("said", "text")
+    __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        """The lines, each with a line end."""
-        self.said = set(text.replace("@", " @").split())
-        """The trees and marks among them."""
+        self.text = f"\n{text}"
+        """The lines, each with a line end and after one."""
+
+    def says(self, mark: str) -> bool:
+        """Whether a line is this mark, or of a tree so named; those of late are found first."""
+        return self.text.rfind(f"\n{mark}\n") >= 0 or self.text.rfind(f"\n{mark}@") >= 0
 
 
 @lru_cache(maxsize=16)
 def _known(folder: Path) -> _Known:
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return _Known((folder / _NAME).read_text("ascii"))
+        return _Known((folder / _NAME).read_bytes().decode("ascii"))
     return _Known("")
 
 
 def is_sound(folder: Path, tree: str) -> bool:
     """Whether a tree is among those of a data folder that are sound."""
-    return tree in _known(folder).said
+    return _known(folder).says(tree)
 
 
 def last_sound(folder: Path, table: str) -> str | None:
@@ -87,10 +89,9 @@ def last_sound(folder: Path, table: str) -> str | None:
 def remember_sound(folder: Path, tree: str, table: str = "") -> None:
     """Remember that a tree is sound, and if given the table that it is of."""
     known = _known(folder)
-    if tree in known.said:
+    if known.says(tree):
         return
     line = f"{tree}@{table}\n" if table else f"{tree}\n"
-    known.said.add(tree)
     known.text += line
     path = folder / _NAME
     # It only spares work next time; the repository may be read-only.

@@ -473,7 +473,7 @@ def _parsed(metadata: Mapping[bytes, bytes], batch: pa.RecordBatch) -> Record | 
     if head["version"] != _VERSION:
         return None
     text = metadata[b"folded"].hex()
-    pairs = (text[at : at + 80] for at in range(0, len(text), 80))
+    names = [text[at : at + 40] for at in range(0, len(text), 40)]
     key, is_text, geometries = head["spans"]
     return Record(
         head["table"],
@@ -482,6 +482,6 @@ def _parsed(metadata: Mapping[bytes, bytes], batch: pa.RecordBatch) -> Record | 
         head["rows"],
         {int(number): (first, second) for number, (first, second) in head["digests"].items()},
         int(head["marks"], 16),
-        {pair[:40]: pair[40:] for pair in pairs},
+        dict(zip(names[::2], names[1::2], strict=True)),
         FileColumns(batch),
     )
