@@ -52,7 +52,7 @@ from havasu_vc.merging.state import (
     set_waiting,
     write_todo,
 )
-from havasu_vc.merging.takeover import go_on
+from havasu_vc.merging.takeover import asked_of_git, go_on
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.repo.differences import diff_revisions
@@ -231,8 +231,7 @@ def skip_commit(repo: OpenRepo) -> MergeResult:
     policy = None if state is None else state.policy
     require_not_cut_off(repo.git)
     set_waiting(repo.git, False)
-    command = (stopped.kind, "--skip")
-    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
+    answer = asked_of_git(repo, stopped.kind, "--skip", kind=stopped.kind)
     drop_state(repo.git)
     return go_on(repo, stopped, answer, policy=policy)
 
@@ -240,7 +239,7 @@ def skip_commit(repo: OpenRepo) -> MergeResult:
 def _run(repo: OpenRepo, command: Sequence[str], policy: MergePolicy | None) -> MergeResult:
     before = read_head(repo.git)
     begin(repo.git, command[0])
-    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
+    answer = asked_of_git(repo, *command, kind=command[0])
     result = go_on(repo, None, answer, command=command, policy=policy)
     if result.kind != "conflicts" and read_head(repo.git) == before:
         return MergeResult("up-to-date", before.commit)

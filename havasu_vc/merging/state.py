@@ -53,6 +53,7 @@ __all__ = [
     "MergeState",
     "Todo",
     "begin",
+    "begun_before",
     "drop_state",
     "forget",
     "put_back",
@@ -338,6 +339,24 @@ def begin(git: GitRepository, kind: str) -> None:
         _write(git, "runs", Begun(kind, head.branch, head.commit))
 
 
+def begun_before(git: GitRepository, kind: str) -> Begun:
+    """Return where HEAD was before the sequence that git is in, whoever began it."""
+    found = _read(git)
+    if found is not None:
+        return found[1]
+    head = read_head(git)
+    for folder in ("rebase-merge", "rebase-apply", "sequencer"):
+        with suppress(OSError):
+            if folder == "sequencer":
+                return Begun(
+                    kind, head.branch, (git.git_directory / folder / "head").read_text().strip()
+                )
+            name = (git.git_directory / folder / "head-name").read_text().strip()
+            commit = (git.git_directory / folder / "orig-head").read_text().strip()
+            return Begun(kind, name.removeprefix(BRANCHES) if BRANCHES in name else None, commit)
+    return Begun(kind, head.branch, head.commit or "")
+
+
 def set_waiting(git: GitRepository, waits: bool) -> None:
     """Note that git waits for conflicts to be resolved, or goes on, where it is noted at all."""
     found = _read(git)
@@ -394,7 +413,9 @@ def put_back(repo: OpenRepo, begun: Begun) -> None:
         reset(repo, begun.commit, mode="soft")
         forget(git)
         return
-    paths = {*repo.folders(repo.resolve("HEAD")), *repo.folders(repo.resolve(begun.commit))}
+    paths = set(repo.folders(repo.resolve(begun.commit)))
+    with suppress(CorruptionError):  # what a program that signs wrote cannot always be read
+        paths |= repo.folders(repo.resolve("HEAD")).keys()
     # git puts what it had stashed by itself with the other stashes.
     git.git(begun.kind, "--quit", check=False, once=True)
     for name in _FOLDERS:

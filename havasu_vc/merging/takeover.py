@@ -29,6 +29,7 @@ from havasu_vc.merging import merge_commits as merging
 from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.merging.state import (
     MergeState,
+    begun_before,
     drop_state,
     forget,
     put_back,
@@ -45,6 +46,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.command import raise_for
+from havasu_vc.store.commits import NO_SIGNATURE, drop_commits, is_spoilt, unsigned
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.locks import without_git_gc
@@ -54,7 +56,7 @@ from havasu_vc.store.revisions import Stopped, read_stopped, unmerged_files
 if TYPE_CHECKING:
     from havasu_vc.store.command import GitResult
 
-__all__ = ["abort_merge", "continue_merge", "go_on"]
+__all__ = ["abort_merge", "asked_of_git", "continue_merge", "go_on"]
 
 
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
@@ -72,6 +74,38 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
         )
     policy = None if state is None else state.policy
     return _take_over(repo, stopped, message=message, policy=policy)
+
+
+def asked_of_git(repo: OpenRepo, *command: str, kind: str) -> GitResult:
+    """Let git make commits in a merge, rebase or the like; where it spoilt one, all is put back.
+
+    Whatever the program that signs wrote is in git's commit, and nobody could read it again.
+    """
+    if not repo.git.config.boolean("commit.gpgsign"):
+        return repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
+    begun, logged = begun_before(repo.git, kind), _logged(repo)
+    answer = repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
+    made = {*_logged(repo)[len(logged) :], read_head(repo.git).commit} - {None, begun.commit}
+    spoilt = {commit for commit in made if commit is not None and is_spoilt(repo.git, commit)}
+    if spoilt:
+        put_back(repo, begun)
+        _forget_squash(repo)
+        repo.git.git("update-ref", "ORIG_HEAD", begun.commit)
+        drop_commits(repo.git, spoilt)
+        raise unsigned(f"{NO_SIGNATURE}; the {kind} is dropped, and HEAD is where it was")
+    return answer
+
+
+_NO_EDITOR = {"GIT_EDITOR": ":"}
+"""Nobody is asked about the message: that is for `--message`."""
+
+
+def _logged(repo: OpenRepo) -> list[str]:
+    """Return the commits that HEAD went to, the oldest first, as far as git notes that."""
+    with suppress(OSError):
+        lines = (repo.git.git_directory / "logs" / "HEAD").read_bytes().splitlines()
+        return [line[41:81].decode("ascii", "replace") for line in lines]
+    return []
 
 
 def go_on(
@@ -306,8 +340,7 @@ def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
     if stopped.kind in ("cherry-pick", "revert") and stopped.theirs and _is_empty(repo):
         command = (stopped.kind, "--skip")
     set_waiting(repo.git, False)
-    # Nobody is asked about the message: that is for `--message`.
-    return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
+    return asked_of_git(repo, *command, kind=stopped.kind)
 
 
 def _is_empty(repo: OpenRepo) -> bool:

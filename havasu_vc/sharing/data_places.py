@@ -27,7 +27,13 @@ from havasu_vc.formats.repository_config import (
 from havasu_vc.remotes.places import ALLOWED, check_data_url, require_allowed
 from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.commits import read_commit
+from havasu_vc.store.commits import (
+    NO_SIGNATURE,
+    drop_commits,
+    is_spoilt,
+    read_commit,
+    unsigned,
+)
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.refs import read_head, read_ref
 from havasu_vc.store.trees import read_blob
@@ -126,8 +132,13 @@ def commit_data_url(repo: OpenRepo, url: str) -> bool:
     set_up(repo)
     replace_file(path, changed, begun_in=repo.git.data_folder / "temporary")
     repo.git.git("add", "--", CONFIG_FILE)
-    message = f"Keep data at {url}"
+    message, before = f"Keep data at {url}", read_head(repo.git).commit
     repo.git.git("commit", "--quiet", "--only", "-m", message, "--", CONFIG_FILE)
+    made = read_head(repo.git).commit
+    if made is not None and made != before and is_spoilt(repo.git, made):
+        repo.git.git("update-ref", *(("-d", "HEAD") if before is None else ("HEAD", before)))
+        drop_commits(repo.git, [made])
+        raise unsigned(NO_SIGNATURE)
     return True
 
 

@@ -12,19 +12,25 @@ none is wanted, as nearly always, no process is started.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import CorruptDatasetError, StateError
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import ObjectId, ObjectSource, ObjectWriter, read_object
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
 
 __all__ = [
+    "NO_SIGNATURE",
     "Commit",
     "Signature",
+    "drop_commits",
     "format_commit",
+    "is_spoilt",
     "parse_commit",
     "parse_signature",
     "read_commit",
@@ -187,22 +193,46 @@ def store_commit(
     if done.code:
         lines = [line.removeprefix("error:").strip() for line in done.error_lines]
         said = [line for line in lines if line and not line.startswith(("fatal: ", "hint: "))]
-        raise _unsigned("; ".join(said[-2:]) or "the program that signs failed without a word")
+        raise unsigned("; ".join(said[-2:]) or "the program that signs failed without a word")
     commit = done.text.strip()
     # git takes whatever that program wrote, and neither git nor we could read the commit again.
     if not _SIGNED.search(read_object(git.objects, commit, "commit")):
-        (git.common_directory / "objects" / commit[:2] / commit[2:]).unlink(missing_ok=True)
-        raise _unsigned("what the program that signs wrote is no signature")
+        drop_commits(git, [commit])
+        raise unsigned(NO_SIGNATURE)
     return commit
 
 
+def is_spoilt(git: GitRepository, commit: ObjectId) -> bool:
+    """Whether what stands in a commit for a signature is none."""
+    data = read_object(git.objects, commit, "commit")
+    return b"\ngpgsig" in data.partition(b"\n\n")[0] and not _SIGNED.search(data)
+
+
+def drop_commits(git: GitRepository, commits: Collection[ObjectId]) -> None:
+    """Remove commits that were made a moment ago, and what is noted of HEAD having been there."""
+    logs = [git.git_directory / "logs" / "HEAD"]
+    if git.head_branch is not None:
+        logs.append(git.common_directory / "logs" / "refs" / "heads" / git.head_branch)
+    names = [commit.encode() for commit in commits]
+    for log in logs:
+        with suppress(FileNotFoundError):
+            lines = log.read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if not any(name in line[:81] for name in names)]
+            if len(kept) < len(lines):
+                replace_file(log, b"".join(kept))
+    for commit in commits:
+        (git.common_directory / "objects" / commit[:2] / commit[2:]).unlink(missing_ok=True)
+
+
+NO_SIGNATURE = "what the program that signs wrote is no signature"
 _SIGNED = re.compile(
     rb"\A(?:[a-z][^\0\n]*\n)+?gpgsig(?:-sha256)? -----BEGIN "
     rb"[^\0\n]*\n(?: [^\0\n]*\n)* -----END [^\0\n]*\n"
 )
 
 
-def _unsigned(reason: str) -> StateError:
+def unsigned(reason: str) -> StateError:
+    """Return the error for a commit that could not be signed."""
     return StateError(
         f"the commit could not be signed: {reason}",
         hints=(

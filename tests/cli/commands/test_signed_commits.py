@@ -129,6 +129,64 @@ def test_a_program_that_does_not_sign_changes_nothing(
     assert_clean(repo)
 
 
+GITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "rebase": ((), ("rebase", "side")),
+    "cherry-pick": ((), ("cherry-pick", "main..side")),
+    "revert": ((), ("revert", "HEAD~2..HEAD")),
+    "git's merge": (("merge", "side"), ("merge", "--continue")),
+    "git's rebase": (("rebase", "side"), ("rebase", "--continue")),
+    "git's picks": (("cherry-pick", "main..side"), ("cherry-pick", "--continue")),
+}
+"""The command in which git itself makes commits, after what plain git has begun where it has."""
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("what", GITS)
+@pytest.mark.parametrize("how", ["writes nonsense", "writes bytes"])
+def test_a_commit_that_git_spoils_is_put_back(
+    repo: Repo, tmp_path: Path, what: str, how: str
+) -> None:
+    """git takes whatever is written for a signature, and nobody could read that again."""
+    repo.create_branch("side")
+    write(repo, {**FIRST, 1: ("A", 1)}, message="Ours")
+    write(repo, {**FIRST, 1: ("A", 1), 3: ("c", 3)}, message="Ours too")
+    repo.switch("side")
+    for number in (2, 3):
+        write(repo, {**FIRST, 1: ("a", number)}, message=f"Theirs {number}")
+    repo.switch("main")
+    before = seen(repo)
+    begun, command = GITS[what]
+    if begun:
+        assert "CONFLICT" in run_git(*begun, cwd=repo.path, check=False)
+    signer(repo, tmp_path, SIGNERS[how][0])
+
+    refused = run(repo, *command)
+
+    assert refused.exit_code == 20
+    first = refused.stderr.splitlines()[0]
+    assert "is no signature" in first and "HEAD is where it was" in first
+    assert seen(repo) == before
+    assert succeed(run(repo, "status")).stdout.startswith("On branch main")
+    assert repo.status().state == "clean"
+    run_git("config", "--unset", "gpg.ssh.program", cwd=repo.path)
+    succeed(run(repo, *(begun or command)))
+    assert {line[0] for line in signatures(repo, "HEAD~1..HEAD")} == {"G"}
+    assert_clean(repo)
+
+
+def test_where_data_is_is_not_said_by_a_commit_that_git_spoils(repo: Repo, tmp_path: Path) -> None:
+    before = seen(repo)
+    signer(repo, tmp_path, SIGNERS["writes bytes"][0])
+
+    refused = run(repo, "data", "place", (tmp_path / "there").as_uri())
+
+    assert refused.exit_code == 20 and "is no signature" in refused.stderr.splitlines()[0]
+    assert (seen(repo)[0], seen(repo)[2:]) == (before[0], before[2:])
+    run_git("config", "--unset", "gpg.ssh.program", cwd=repo.path)
+    succeed(run(repo, "data", "place", (tmp_path / "there").as_uri()))
+    assert signatures(repo, "HEAD~1..HEAD")[0][0] == "G"
+
+
 def test_a_passphrase_that_nobody_can_type_is_told(repo: Repo, tmp_path: Path) -> None:
     key = run_git("config", "user.signingkey", cwd=repo.path).strip()
     change = ["ssh-keygen", "-q", "-p", "-f", key]
