@@ -112,7 +112,7 @@ def reset(repo: OpenRepo, request: ResetRequest) -> str:
 
     `hard` and `keep` refuse where tables have edits, unless these are to be discarded.
     """
-    mode = request.mode
+    mode = request.mode or "mixed"
     from havasu_vc.merging import reset
 
     if mode in ("hard", "keep"):

@@ -24,8 +24,8 @@ class ResetRequest:
     revision: str = "HEAD"
     """The commit to move it to."""
     _: KW_ONLY
-    mode: str = "mixed"
-    """`soft`, `mixed`, `hard` or `keep`, as git means them."""
+    mode: str | None = None
+    """`soft`, `mixed`, `hard` or `keep`, as git means them; None is `mixed`."""
     discard: bool = False
     """With --hard, or alone in a Kart repository, drop edits in tables as well."""
 

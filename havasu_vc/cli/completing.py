@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
 __all__ = [
+    "Completer",
     "complete_branches",
     "complete_datasets",
     "complete_datasets_or_files",

@@ -14,8 +14,8 @@ that are arguments of the command, or that it fills by itself, stand in `without
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, replace
 from enum import Enum
 from functools import cache, wraps
 from typing import Any, TypeVar
@@ -24,10 +24,11 @@ import click
 from click.core import ParameterSource
 
 from havasu_vc.cli.arguments import parse_names, parse_policy
+from havasu_vc.cli.completing import Completer
 from havasu_vc.library.methods import sentences
 from havasu_vc.records import dataclass
 
-__all__ = ["DRY_RUN", "NAMES", "POLICY", "RequestOption", "Spelt", "takes"]
+__all__ = ["DRY_RUN", "NAMES", "POLICY", "RequestOption", "Spelt", "takes", "without_it"]
 
 _R = TypeVar("_R")
 
@@ -50,6 +51,15 @@ class Spelt:
     """Whether the help tells the default."""
     help: str | None = None
     """The help, where the field's sentence is not it."""
+    flags: Mapping[str, str] | None = None
+    """The values, each an option of its own with this help, where it is one of several flags."""
+    shell_complete: Completer | None = None
+    """Completes its value."""
+
+
+def without_it(given: bool) -> bool:
+    """Make the value of a field of a flag that says the opposite."""
+    return not given
 
 
 NAMES = Spelt(metavar="COLUMN,...", multiple=True, parse=parse_names)
@@ -72,7 +82,10 @@ def _sentences(request: type) -> dict[str, str]:
 class RequestOption(click.Option):
     """An option that is a field of a request."""
 
-    def __init__(self, request: type, field: Field[Any], spelt: Spelt) -> None:
+    def __init__(
+        self, request: type, field: Field[Any], spelt: Spelt, *, means: str | None = None
+    ) -> None:
+        """Make the option; one of several flags `means` a value of the field."""
         self.request = request
         self.parse = spelt.parse
         written = str(field.type).removesuffix(" | None")
@@ -82,15 +95,20 @@ class RequestOption(click.Option):
             raise TypeError(f"{request.__name__}.{field.name}: {written} wants a type or a parser")
         default = None if field.default is MISSING else field.default
         default = default.value if isinstance(default, Enum) else default
+        one_flag: dict[str, Any] = {} if means is None else {"flag_value": means}
         names = spelt.names.split() or [f"--{field.name.replace('_', '-')}"]
         kind = spelt.type or _TYPES.get(plain)
-        flag = plain == "bool" and spelt.parse is None and spelt.type is None
+        flag = plain == "bool" and spelt.parse in (None, without_it) and spelt.type is None
+        if spelt.parse is without_it:
+            default = False
         super().__init__(
             [field.name, *names],
             is_flag=flag or None,
+            **one_flag,
+            shell_complete=spelt.shell_complete,
             type=kind,
             multiple=listed if spelt.multiple is None else spelt.multiple,
-            default=default if flag or spelt.show_default else None,
+            default=default if (flag or spelt.show_default) and means is None else None,
             show_default=spelt.show_default,
             metavar=spelt.metavar,
             help=spelt.help,
@@ -117,7 +135,7 @@ def takes(
     """
     members = {each.name: each for each in fields(request)}
     options = {
-        name: RequestOption(request, each, spelt.get(name, _PLAIN))
+        name: _options(request, each, spelt.get(name, _PLAIN))
         for name, each in members.items()
         if name not in without
     }
@@ -128,25 +146,46 @@ def takes(
         @wraps(function)
         def call(*arguments: Any, **given: Any) -> _R:
             context = click.get_current_context()
-            said: dict[str, Any] = {
-                name: None for name, each in members.items() if _is_required(each)
-            }
+            said: dict[str, Any] = {}
             for name in (options if part else members).keys() & given.keys():
                 value = given.pop(name)
-                option = options.get(name)
-                if option is None:
+                if name not in options:
                     said[name] = value
-                elif context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                    said[name] = value if option.parse is None else option.parse(value)
-            made = request(**said) if said or part is None else None
+                elif _is_given(context, name, value, options[name]):
+                    parse = options[name][0].parse
+                    said[name] = value if parse is None else parse(value)
+            made = None
+            if said or part is None:
+                lacking = {name: None for name, each in members.items() if _is_required(each)}
+                made = request(**lacking | said)
             return function(*arguments, **{part or "request": made}, **given)
 
         parameters = getattr(call, "__click_params__", [])
-        parameters.extend(reversed(options.values()))
+        parameters.extend(
+            option for each in reversed(options.values()) for option in reversed(each)
+        )
         call.__click_params__ = parameters  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+def _options(request: type, field: Field[Any], spelt: Spelt) -> list[RequestOption]:
+    """Return the option of a field, or one for each of its flags."""
+    if spelt.flags is None:
+        return [RequestOption(request, field, spelt)]
+    return [
+        RequestOption(request, field, replace(spelt, names=f"--{each}", help=text), means=each)
+        for each, text in spelt.flags.items()
+    ]
+
+
+def _is_given(
+    context: click.Context, name: str, value: Any, options: Sequence[RequestOption]
+) -> bool:
+    if len(options) > 1:
+        return value is not None  # of several flags, the source is that of the last alone
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _is_required(field: Field[Any]) -> bool:

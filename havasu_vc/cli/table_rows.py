@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-import click
-
-from havasu_vc.cli.arguments import parse_assignment, parse_dataset_at, parse_names
+from havasu_vc.cli.arguments import parse_assignment, parse_dataset_at
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.pager import paged_output
+from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.errors import GeometryError, InvalidArgumentError
+from havasu_vc.looking import RowsRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,20 +22,10 @@ if TYPE_CHECKING:
     from havasu_vc.model.schema import Schema
     from havasu_vc.model.types import Field
 
-__all__ = ["FORMATS", "columns_option", "parse_where", "print_rows", "where_option"]
+__all__ = ["FORMATS", "parse_where", "print_rows", "rows_options"]
 
 FORMATS = ("table", "csv", "json", "json-lines", "geojson-lines")
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-where_option = click.option(
-    "--where",
-    metavar="COLUMN=VALUE",
-    multiple=True,
-    help="Only rows with this value; COLUMN= means null. Several must all be so.",
-)
-columns_option = click.option(
-    "--columns", metavar="COLUMN,...", multiple=True, help="Print only these columns."
-)
+_R = TypeVar("_R")
 
 
 def parse_where(texts: Sequence[str]) -> dict[str, str]:
@@ -50,23 +41,30 @@ def parse_where(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def rows_options(*names: str) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Hand a command the rows of DATASET@REV that are asked for, by options of these names."""
+    spelt = {
+        "columns": NAMES,
+        "where": Spelt(metavar="COLUMN=VALUE", multiple=True, parse=parse_where),
+    }
+    beside = ("path", "revision", *(name for name in spelt if name not in names))
+    return takes(RowsRequest, None, without=beside, **{name: spelt[name] for name in names})
+
+
 def print_rows(
     invocation: Invocation,
     repo: Repo,
     place: str,
+    request: RowsRequest,
     output_format: str,
     *,
-    columns: Sequence[str],
-    where: Sequence[str],
     most: int | None,
 ) -> None:
     """Print rows of `DATASET[@REV]`, all or the first."""
     from havasu_vc.cli.query_output import write_rows
 
     path, revision = parse_dataset_at(place)
-    view, schema, batches = repo.choose_rows(
-        path, revision, columns=parse_names(columns), where=parse_where(where)
-    )
+    view, schema, batches = repo.choose_rows.by(replace(request, path=path, revision=revision))
     first = _first(batches, most)
     if output_format == "geojson-lines":
         with paged_output(repo.git, wanted=invocation.pager) as out:

@@ -26,15 +26,15 @@ class PatchRequest:
     """The patch, as bytes or an open file."""
     _: KW_ONLY
     ref: str | None = None
-    """Commit to this branch, which is not checked out, and leave HEAD where it is."""
+    """Commit to this branch; HEAD stays where it is."""
     allow_empty: bool = False
     """Commit even if the patch changes nothing."""
     message: str | None = None
-    """The message of the commit."""
+    """Use this message instead of the patch's."""
     commit: bool = True
     """Whether to commit it; else it is tried, or made in the working copy."""
     limit: int | None = None
-    """How many bytes it may have."""
+    """Take patches up to this size, such as 1G."""
 
 
 @dataclass(frozen=True, slots=True)

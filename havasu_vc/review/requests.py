@@ -52,11 +52,12 @@ class ReviewOptionsRequest:
     """Datasets, rows or meta items; all without."""
     _: KW_ONLY
     samples: int = 40
-    """How many rows of each dataset are worth seeing."""
+    """Show at most so many rows of each dataset."""
     limit: int | None = None
-    """Bytes of Markdown at most; None for those of a comment on a host."""
+    """With markdown: write no more than this.  [default: 65536, a comment on GitHub; 1048576 is a
+    step summary]"""
     crs: str | None = None
-    """Tell coordinates in this CRS where they can be."""
+    """With markdown or json: tell coordinates in this CRS."""
 
 
 @dataclass(frozen=True, slots=True)

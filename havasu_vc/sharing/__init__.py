@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import repository_at as repository_at
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
-    from havasu_vc.sharing.fetching import Part as Part
     from havasu_vc.sharing.fetching import fetch as fetch
     from havasu_vc.sharing.fetching import fetch_data as fetch_data
     from havasu_vc.sharing.fetching import kept_part as kept_part
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.requests import DataRequest as DataRequest
     from havasu_vc.sharing.requests import DropRequest as DropRequest
     from havasu_vc.sharing.requests import FetchRequest as FetchRequest
+    from havasu_vc.sharing.requests import Part as Part
     from havasu_vc.sharing.requests import PushRequest as PushRequest
 
 __getattr__ = loads(
@@ -67,7 +67,6 @@ __getattr__ = loads(
         ],
         "fetching": [
             "FetchResult",
-            "Part",
             "fetch",
             "fetch_data",
             "kept_part",
@@ -77,6 +76,13 @@ __getattr__ = loads(
         ],
         "pushing": ["RemoteFetcher", "push", "push_data", "refusal"],
         "receiving": ["check_received"],
-        "requests": ["CloneRequest", "DataRequest", "DropRequest", "FetchRequest", "PushRequest"],
+        "requests": [
+            "CloneRequest",
+            "DataRequest",
+            "DropRequest",
+            "FetchRequest",
+            "Part",
+            "PushRequest",
+        ],
     },
 )

@@ -38,7 +38,7 @@ from havasu_vc.sharing.data_remotes import (
     remote_data,
 )
 from havasu_vc.sharing.pushing import refusal
-from havasu_vc.sharing.requests import DataRequest, FetchRequest
+from havasu_vc.sharing.requests import DataRequest, FetchRequest, Part
 from havasu_vc.store.command import GitResult
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Box",
     "FetchResult",
-    "Part",
     "fetch",
     "fetch_data",
     "files_of_part",
@@ -173,24 +172,6 @@ def _fetched(repo: OpenRepo, name: str) -> list[str]:
 def _moved(answer: GitResult) -> tuple[str, ...]:
     lines = (without_passwords(line.strip()) for line in answer.error_lines)
     return tuple(line for line in lines if "->" in line)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Which data files to take."""
-
-    datasets: tuple[str, ...] = ()
-    """Their paths; none for all."""
-    box: Box | None = None
-    """Files that cannot have a geometry in it are left; None for all."""
-
-    def has(self, path: str) -> bool:
-        """Whether a dataset is one of them.
-
-        >>> Part(("wells",)).has("roads"), Part(box=(0, 0, 1, 1)).has("roads")
-        (False, True)
-        """
-        return not self.datasets or path in {each.strip("/") for each in self.datasets}
 
 
 def kept_part(repo: OpenRepo) -> Part | None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.sharing.fetching import Part
+    from havasu_vc.exchange.boxes import Box
 
-__all__ = ["CloneRequest", "DataRequest", "DropRequest", "FetchRequest", "PushRequest"]
+__all__ = ["CloneRequest", "DataRequest", "DropRequest", "FetchRequest", "Part", "PushRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +106,21 @@ class DropRequest:
     """Also the files that HEAD names."""
     dry_run: bool = False
     """Only tell what would go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which data files to take."""
+
+    datasets: Sequence[str] = ()
+    """Bring only this dataset's data; may be repeated."""
+    box: Box | None = None
+    """Bring only data files that may have geometries in this box, in their own coordinates."""
+
+    def has(self, path: str) -> bool:
+        """Whether a dataset is one of them.
+
+        >>> Part(("wells",)).has("roads"), Part(box=(0, 0, 1, 1)).has("roads")
+        (False, True)
+        """
+        return not self.datasets or path in {each.strip("/") for each in self.datasets}

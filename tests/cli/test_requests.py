@@ -16,12 +16,33 @@ from havasu_vc.cli.requests import NAMES, RequestOption, Spelt, takes
 from havasu_vc.library.methods import Method
 from havasu_vc.records import dataclass
 
-SHARED = {"--help", "--engine", "--master", "--output-format", "--message", "--message-file"}
+SHARED = {
+    "--help",
+    "--engine",
+    "--master",
+    "--output-format",
+    "--message",
+    "--message-file",
+    "--output",
+}
 """Options of many commands, which `cli.options` has."""
 
 _GOES_ON = "git's word for what waits since an earlier call; it has a method of its own"
 _GITS_OWN = "goes to `git push` as it is, in the field `options`"
+_GITS_FETCH = "goes to `git fetch` as it is, in the field `options`"
+_NAMES_IT = "says which branch or commit the arguments mean"
 BESIDE = {
+    "apply --amend": "what the command does around a commit",
+    "fetch --all": "asks once for each remote",
+    "fetch --depth": _GITS_FETCH,
+    "fetch --prune": _GITS_FETCH,
+    "fetch --tags": _GITS_FETCH,
+    "fetch --unshallow": _GITS_FETCH,
+    "head -n": "how much of the answer is printed",
+    "switch --create": _NAMES_IT,
+    "switch --detach": _NAMES_IT,
+    "switch --force-create": _NAMES_IT,
+    "switch --guess": _NAMES_IT,
     "cherry-pick --abort": _GOES_ON,
     "cherry-pick --continue": _GOES_ON,
     "cherry-pick --skip": _GOES_ON,
@@ -63,43 +84,32 @@ BESIDE = {
 
 _NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
-    "BlameRequest": _NOT_YET,
     "BrokenRequest": "`check` asks for it by its one argument",
     "CopyCommitRequest": _NOT_YET,
     "CopyRequest": _NOT_YET,
-    "DataRequest": _NOT_YET,
     "DiffRequest": "its fields are arguments, or told by the form that is printed",
-    "DropRequest": _NOT_YET,
-    "FetchRequest": _NOT_YET,
     "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
     "LogRequest": _NOT_YET,
     "PageRequest": "the face alone shows pages of rows",
-    "PatchRequest": _NOT_YET,
-    "PruneRequest": _NOT_YET,
-    "ResetRequest": _NOT_YET,
-    "RestoreRequest": _NOT_YET,
-    "ReviewOptionsRequest": _NOT_YET,
-    "ReviewRequest": _NOT_YET,
-    "RowsRequest": _NOT_YET,
+    "ReviewRequest": "the options are those of `ReviewOptionsRequest`, whatever the form",
     "SequenceRequest": "the options are those of `PickRequest`, for one commit or several",
     "ShowRequest": "its fields are arguments, or told by the form that is printed",
-    "SwitchRequest": _NOT_YET,
 }
 """Requests that no command has as options, and why."""
 
 
-def commands() -> Iterator[click.Command]:
+def commands() -> Iterator[tuple[str, click.Command]]:
     context = click.Context(cli)
 
-    def below(command: click.Command) -> Iterator[click.Command]:
-        yield command
-        for child in command.commands.values() if isinstance(command, click.Group) else ():
-            yield from below(child)
+    def below(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+        yield name, command
+        for child, each in command.commands.items() if isinstance(command, click.Group) else ():
+            yield from below(f"{name} {child}", each)
 
     for name in COMMANDS:
         top = cli.get_command(context, name)
         assert top is not None
-        yield from below(top)
+        yield from below(name, top)
 
 
 def options(command: click.Command) -> list[click.Option]:
@@ -111,8 +121,8 @@ def longest(option: click.Option) -> str:
 
 
 WITH_REQUEST = {
-    command.name: command
-    for command in commands()
+    name: command
+    for name, command in commands()
     if any(isinstance(option, RequestOption) for option in options(command))
 }
 
@@ -149,7 +159,7 @@ def test_a_field_has_a_sentence_that_is_the_help() -> None:
         for option in options(command):
             if isinstance(option, RequestOption):
                 assert option.help, f"{command.name} {option.opts}"
-                assert option.help[-1] == ".", f"{command.name} {option.opts}"
+                assert option.help[-1] in ".]", f"{command.name} {option.opts}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from havasu_vc.sharing.fetching import Part
 from havasu_vc.sharing.pushing import RemoteFetcher
+from havasu_vc.sharing.requests import Part
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store
 from tests.repo.points import add, assert_clean, make, read, write

@@ -11,7 +11,7 @@ from havasu_vc.errors import (
     DatasetNotFoundError,
     HavasuError,
 )
-from havasu_vc.sharing.fetching import Part
+from havasu_vc.sharing.requests import Part
 from tests.remotes.sharing import assert_keeps_its_promise, clone, files, reopened, spoil, store
 from tests.repo.points import read
 

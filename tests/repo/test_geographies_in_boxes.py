@@ -17,7 +17,8 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Geometry
-from havasu_vc.sharing.fetching import Part, parse_box
+from havasu_vc.sharing.fetching import parse_box
+from havasu_vc.sharing.requests import Part
 from tests.exchange.tables import batches_of, stored
 from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import make

@@ -17,11 +17,15 @@ from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, style_option
+from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.datasets.kinds import kind_named, kind_names
+from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
+from havasu_vc.sharing import DataRequest, DropRequest, Part
+from havasu_vc.upkeep import PruneRequest
 from havasu_vc.writers.json_style import LAYOUTS, json_name
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -199,35 +203,18 @@ def _print_place(invocation: Invocation, url: str | None) -> None:
     "fetch", cls=Command, short_help="Bring data files that are not here, all or a part"
 )
 @click.argument("remote", required=False)
-@click.option(
-    "--dataset",
-    "datasets",
-    metavar="PATH",
-    multiple=True,
-    help="Only this dataset's; may be repeated.",
+@takes(
+    Part,
+    "part",
+    datasets=Spelt("--dataset", metavar="PATH"),
+    box=Spelt("--bbox", metavar="W,S,E,N", parse=parse_box),
 )
-@click.option(
-    "--bbox",
-    metavar="W,S,E,N",
-    help="Only files that may have geometries in this box, in the dataset's own coordinates.",
-)
-@click.option(
-    "--revision", metavar="REV", default="HEAD", help="With the two above, of this commit."
-)
+@takes(DataRequest, revision=Spelt(metavar="REV"), without=("remote", "part"))
 @json_option
 @click.pass_obj
-def fetch_files(
-    invocation: Invocation,
-    remote: str | None,
-    datasets: tuple[str, ...],
-    bbox: str | None,
-    revision: str,
-) -> None:
+def fetch_files(invocation: Invocation, /, request: DataRequest) -> None:
     """Bring data files that commits here name and that are not here: all, or a part."""
-    from havasu_vc.sharing import Part, parse_box
-
-    part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
-    came = invocation.open_repo(rows=False).fetch_data(remote, part=part, revision=revision)
+    came = invocation.open_repo(rows=False).fetch_data.by(request)
     moved: Moved = {"remote": came.remote, "files": came.files, "size": came.size}
     invocation.result("havasu.data-fetch/v1", moved)
     if came.files:
@@ -277,26 +264,25 @@ def verify_files(context: click.Context) -> None:
 
 @command.command("drop", cls=Command, short_help="Remove data files here that a remote has")
 @click.argument("remote", required=False)
-@click.option("--all", "everything", is_flag=True, help="Also the files that HEAD names.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only tell what would go.")
+@takes(DropRequest, everything=Spelt("--all"), dry_run=DRY_RUN, without=("remote",))
 @json_option
 @click.pass_obj
-def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry_run: bool) -> None:
+def drop_files(invocation: Invocation, /, request: DropRequest) -> None:
     """Remove data files here that REMOTE has; they come back when something reads them.
 
     Those of HEAD and of tables that are checked out stay.
     """
     repo = invocation.open_repo(rows=False)
-    result = repo.drop_data(remote, everything=everything, dry_run=dry_run)
+    result = repo.drop_data.by(request)
     value: Dropped = {
         "remote": result.remote,
         "files": result.files,
         "size": result.size,
         "kept": result.kept,
-        "dryRun": dry_run,
+        "dryRun": request.dry_run,
     }
     invocation.result("havasu.data-drop/v1", value)
-    verb = "Would drop" if dry_run else "Dropped"
+    verb = "Would drop" if request.dry_run else "Dropped"
     size = format_size(result.size)
     invocation.say(
         f"{verb} {counted(result.files, 'data file')}, {size}, which {result.remote} has"
@@ -311,36 +297,29 @@ def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry
 @command.command(
     "prune", cls=Command, short_help="Remove a remote's data files that nothing reaches"
 )
-@click.option(
-    "--remote", metavar="NAME", help="Whose files they are.  [default: the remote that is followed]"
+@takes(
+    PruneRequest,
+    remote=Spelt(metavar="NAME"),
+    grace_days=Spelt("--grace", type=click.FloatRange(0), metavar="DAYS", show_default=True),
 )
-@click.option(
-    "--grace",
-    type=click.FloatRange(0),
-    metavar="DAYS",
-    default=14.0,
-    show_default=True,
-    help="How long a file stays after it was first found unreached.",
-)
-@click.option("--delete", is_flag=True, help="Mark what is unreached, and delete what was long so.")
 @json_option
 @click.pass_obj
-def prune_files(invocation: Invocation, remote: str | None, grace: float, delete: bool) -> None:
+def prune_files(invocation: Invocation, /, request: PruneRequest) -> None:
     """Remove a remote's data files that none of its refs reaches.
 
     Without `--delete`, only tells what would go. Pushes that are going on are safe.
     """
     repo = invocation.open_repo(rows=False)
-    result = repo.prune_remote(remote, grace_days=grace, delete=delete)
+    result = repo.prune_remote.by(request)
     value: Pruned = {
         "remote": result.remote,
         "files": result.files,
         "size": result.size,
         "waiting": result.waiting,
-        "dryRun": not delete,
+        "dryRun": not request.delete,
     }
     invocation.result("havasu.data-prune/v1", value)
-    verb = "Deleted" if delete else "Would delete"
+    verb = "Deleted" if request.delete else "Would delete"
     size = format_size(result.size)
     invocation.say(f"{verb} {counted(result.files, 'data file')}, {size}, of {result.remote}")
     if result.waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,8 @@ from havasu_vc.cli.completing import complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
-from havasu_vc.sharing import FetchResult
+from havasu_vc.cli.requests import Spelt, takes, without_it
+from havasu_vc.sharing import FetchRequest, FetchResult
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Fetched
@@ -27,33 +29,36 @@ __all__ = ["command", "fetch_object", "tell_fetch"]
 @click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
 @click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
 @click.option("--unshallow", is_flag=True, help="Bring all commits that a shallow clone lacks.")
-@click.option("--no-data", is_flag=True, help="Bring git's part alone.")
+@takes(
+    FetchRequest,
+    data=Spelt("--no-data", parse=without_it, help="Bring git's part alone."),
+    without=("remote", "refspecs", "options"),
+)
 @json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
-    remote: str | None,
-    refspecs: tuple[str, ...],
+    /,
+    request: FetchRequest,
     every: bool,
     prune: bool,
     tags: bool,
     depth: int | None,
     unshallow: bool,
-    no_data: bool,
 ) -> None:
     """Fetch what REMOTE has: its branches, then the data files that they name."""
     if depth is not None and unshallow:
         raise click.UsageError("--depth and --unshallow contradict each other")
-    if every and remote is not None:
+    if every and request.remote is not None:
         raise click.UsageError("--all is for each remote; name none")
     options = [f"--depth={depth}"] if depth is not None else []
     options += ["--unshallow"] if unshallow else []
     options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
     repo = invocation.open_repo(rows=False)
-    names = [name for name, _, _ in repo.remotes()] if every else [remote]
+    names = [name for name, _, _ in repo.remotes()] if every else [request.remote]
     results = []
     for name in names:
-        results.append(repo.fetch(name, refspecs, options=options, data=not no_data))
+        results.append(repo.fetch.by(replace(request, remote=name, options=options)))
         tell_fetch(invocation, results[-1])
     invocation.result("havasu.fetch/v1", fetch_object(_together(results)))
 

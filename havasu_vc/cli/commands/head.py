@@ -7,7 +7,8 @@ import click
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option
-from havasu_vc.cli.table_rows import FORMATS, columns_option, print_rows, where_option
+from havasu_vc.cli.table_rows import FORMATS, print_rows, rows_options
+from havasu_vc.looking import RowsRequest
 
 __all__ = ["command"]
 
@@ -23,19 +24,18 @@ __all__ = ["command"]
     show_default=True,
     help="So many.",
 )
-@columns_option
-@where_option
+@rows_options("columns", "where")
 @engine_option
 @format_option(*FORMATS)
 @click.pass_obj
 def command(
     invocation: Invocation,
+    /,
+    request: RowsRequest,
     place: str,
     most: int,
-    columns: tuple[str, ...],
-    where: tuple[str, ...],
     output_format: str,
 ) -> None:
     """Print the first rows of a dataset, at HEAD or at REV, in the order they are stored in."""
     repo = invocation.open_repo()
-    print_rows(invocation, repo, place, output_format, columns=columns, where=where, most=most)
+    print_rows(invocation, repo, place, request, output_format, most=most)

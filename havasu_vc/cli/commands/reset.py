@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
+from havasu_vc.checkouts import ResetRequest
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.switch import head_object, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
@@ -16,33 +20,37 @@ __all__ = ["command"]
 
 @click.command("reset", cls=Command)
 @click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
-@click.option("--soft", "mode", flag_value="soft", help="Leave your files and the index alone.")
-@click.option("--mixed", "mode", flag_value="mixed", help="Leave your files alone; default.")
-@click.option("--hard", "mode", flag_value="hard", help="Drop edits that are not committed.")
-@click.option("--keep", "mode", flag_value="keep", help="Refuse where edits would be lost.")
-@click.option(
-    "--discard-changes",
-    "discard",
-    is_flag=True,
-    help="With --hard, or alone in a Kart repository, drop edits in tables as well.",
+@takes(
+    ResetRequest,
+    mode=Spelt(
+        flags={
+            "soft": "Leave your files and the index alone.",
+            "mixed": "Leave your files alone; default.",
+            "hard": "Drop edits that are not committed.",
+            "keep": "Refuse where edits would be lost.",
+        }
+    ),
+    discard=Spelt("--discard-changes"),
+    without=("revision",),
 )
 @json_option
 @click.pass_obj
-def command(invocation: Invocation, revision: str, mode: str | None, discard: bool) -> None:
+def command(invocation: Invocation, /, request: ResetRequest) -> None:
     """Move the current branch to the commit REV, as git does.
 
     Datasets follow the branch in every mode, and so do tables without edits. The commits
     that are left behind stay in the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
     """
     repo = invocation.open_repo()
+    mode = request.mode
     if mode is None:
         # Kart, which has no modes, takes it alone.
-        mode = "hard" if discard and repo.git.follows_kart else "mixed"
+        mode = "hard" if request.discard and repo.git.follows_kart else "mixed"
         if is_called_kart():
             mode = "hard"  # which refuses where tables have edits
-    if discard and mode not in ("hard", "keep"):
+    if request.discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
-    commit = repo.reset(revision, mode=mode, discard=discard)
+    commit = repo.reset.by(replace(request, mode=mode))
     invocation.result("havasu.reset/v1", head_object(repo))
     if repo.head_branch is None:
         tell_head(invocation, repo)

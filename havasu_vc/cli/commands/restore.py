@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -11,7 +12,9 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
+from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
+from havasu_vc.editing import RestoreRequest
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.library import Repo
 from havasu_vc.repo.filters import named_filters
@@ -25,33 +28,18 @@ __all__ = ["command"]
 
 @click.command("restore", cls=Command)
 @click.argument("filters", metavar="[FILTER...]", nargs=-1)
-@click.option(
-    "-s",
-    "--source",
-    metavar="REV",
-    shell_complete=complete_revisions,
-    help="Bring things back as they are there.",
-)
-@click.option(
-    "--column",
-    "columns",
-    metavar="NAME",
-    multiple=True,
-    help="With --source: bring back only the cells of this column; may be given more than once.",
+@takes(
+    RestoreRequest,
+    source=Spelt("-s --source", metavar="REV", shell_complete=complete_revisions),
+    columns=Spelt("--column", metavar="NAME"),
+    dry_run=DRY_RUN,
+    without=("filters", "message"),
 )
 @message_options
-@click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
 @engine_option
 @json_option
 @click.pass_obj
-def command(
-    invocation: Invocation,
-    filters: tuple[str, ...],
-    source: str | None,
-    columns: tuple[str, ...],
-    message: str | None,
-    dry_run: bool,
-) -> None:
+def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     """Drop edits of the workspace, or commit things as they are at another revision.
 
     Without --source, what was edited in the tables of the workspace is dropped, in all or
@@ -63,34 +51,43 @@ def command(
     this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
-    filters = named_filters(filters)
-    if is_called_kart() and message is None:
-        known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
-        there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
-        if filters and not there:
-            return  # Kart looks for nothing else
-        filters = there
-        if source is not None and repo.workspace.exists:
-            wanted = [each.strip("/") for each in filters if ":" not in each]
-            names = sorted(set(wanted if filters else repo.datasets()) & set(repo.datasets()))
-            if names:
-                repo.workspace.discard(names)
-    if source is None:
-        if message is not None:
+    request = replace(request, filters=named_filters(request.filters))
+    if is_called_kart() and request.message is None:
+        found = _kart_drops(repo, request)
+        if found is None:
+            return
+        request = found
+    if cast("str | None", request.source) is None:  # it was not given
+        if request.message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")
-        if columns:
+        if request.columns:
             raise click.UsageError("--column goes with --source; edits are dropped by dataset")
-        _drop_edits(invocation, repo, filters, dry_run=dry_run)
+        _drop_edits(invocation, repo, request.filters, dry_run=request.dry_run)
         return
-    result = repo.restore(filters, source=source, message=message, dry_run=dry_run, columns=columns)
-    if result.commit is None and not (dry_run or result.as_edits):
-        raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
-    _print(invocation, result, dry_run=dry_run)
-    tell_commit(invocation, repo, result, dry_run=dry_run, form=False)
+    result = repo.restore.by(request)
+    if result.commit is None and not (request.dry_run or result.as_edits):
+        raise NoChangesError(f"there is nothing to restore: it is as it is at {request.source}")
+    _print(invocation, result, dry_run=request.dry_run)
+    tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
+
+
+def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
+    """Drop edits of what is brought back, as Kart does; None where nothing of it is there."""
+    source, filters = request.source, request.filters
+    known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
+    there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
+    if filters and not there:
+        return None  # Kart looks for nothing else
+    if source is not None and repo.workspace.exists:
+        wanted = [each.strip("/") for each in there if ":" not in each]
+        names = sorted(set(wanted if there else repo.datasets()) & set(repo.datasets()))
+        if names:
+            repo.workspace.discard(names)
+    return replace(request, filters=there)
 
 
 def _drop_edits(
-    invocation: Invocation, repo: Repo, filters: tuple[str, ...], *, dry_run: bool
+    invocation: Invocation, repo: Repo, filters: Sequence[str], *, dry_run: bool
 ) -> None:
     for each in filters:
         if ":" in each:

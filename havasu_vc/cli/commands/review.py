@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,7 +18,9 @@ from havasu_vc.cli.options import (
     output_option,
 )
 from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.standard_streams import give_back_memory
+from havasu_vc.review import ReviewOptionsRequest
 from havasu_vc.writers import WRITERS, writer_named
 
 __all__ = ["command"]
@@ -39,31 +42,22 @@ REVIEWS = sorted((name for name, known in WRITERS.items() if known.reviews), rev
     ),
 )
 @output_option
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(4_000),
-    help="With markdown: write no more than this.  [default: 65536, a comment on GitHub; "
-    "1048576 is a step summary]",
-)
-@click.option("--crs", metavar="CRS", help="With markdown or json: tell coordinates in this CRS.")
-@click.option(
-    "--samples",
-    type=click.IntRange(0, 1000),
-    default=40,
-    show_default=True,
-    help="Show at most so many rows of each dataset.",
+@takes(
+    ReviewOptionsRequest,
+    limit=Spelt("--max-bytes", type=click.IntRange(4_000)),
+    crs=Spelt(metavar="CRS"),
+    samples=Spelt(type=click.IntRange(0, 1000), show_default=True),
+    without=("revisions", "filters"),
 )
 @engine_option
 @click.pass_context
 def command(
     context: click.Context,
     /,
+    request: ReviewOptionsRequest,
     arguments: tuple[str, ...],
     output_format: str,
     output: Path | None,
-    max_bytes: int | None,
-    crs: str | None,
-    samples: int,
 ) -> None:
     """Sum up what changed between two revisions, for people who decide on it.
 
@@ -77,17 +71,18 @@ def command(
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     if not revisions:
         raise click.UsageError("name what to review, such as main...HEAD")
-    range_text = "..".join(revisions)
-    if output_format == "html" and crs is not None:
+    request = replace(request, revisions="..".join(revisions), filters=filters)
+    if output_format == "html" and request.crs is not None:
         raise click.UsageError("a page shows a map of the world; --crs is not for it")
     if output_format == "json":
         from havasu_vc.review import format_json
 
-        text = format_json(repo.review(range_text, filters, samples=samples, crs=crs))
+        found = repo.review(request.revisions, filters, samples=request.samples, crs=request.crs)
+        text = format_json(found)
         with opened_output(output) as out:
             out.write(text)
         return
     check_terminal(output_format, output)
-    how = repo.review_options(range_text, filters, samples=samples, limit=max_bytes, crs=crs)
+    how = repo.review_options.by(request)
     with opened_output(output) as out:
         writer_named(output_format)((), out, how)

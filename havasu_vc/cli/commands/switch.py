@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.checkouts import SwitchRequest
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import NoBranchError
 from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
@@ -29,19 +32,22 @@ __all__ = ["command", "head_object", "open_to_switch", "tell_head", "tell_move"]
 )
 @click.option("--guess/--no-guess", default=True, help="Make a branch that only a remote has.")
 @click.option("-d", "--detach", is_flag=True, help="Put HEAD on the commit itself.")
-@click.option(
-    "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
+@takes(
+    SwitchRequest,
+    discard=Spelt("-f --force --discard-changes"),
+    without=("target", "create", "start"),
 )
 @json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
+    /,
+    request: SwitchRequest,
     name: str | None,
     new: str | None,
     renewed: str | None,
     guess: bool,
     detach: bool,
-    discard: bool,
 ) -> None:
     """Switch to another branch, or make one of a revision with -c NAME [REV].
 
@@ -59,31 +65,43 @@ def command(
         raise click.UsageError("-c and -C contradict each other")
     repo = open_to_switch(invocation)
     was = repo.head().commit
-    start, create = (name, True) if made is not None else (None, False)
-    name = made or name or ("HEAD" if detach else "")
+    request = replace(
+        request,
+        target=made or name or "HEAD",
+        create=made is not None,
+        start=None if made is None else name,
+    )
     if renewed is not None and any(branch.name == renewed for branch in repo.branches()):
         # The branch that HEAD is on is moved by itself, which brings tables along.
-        if renewed != repo.head_branch:
-            repo.create_branch(renewed, start or "HEAD", force=True)
-            start, create = None, False
-        else:
-            repo.reset(start or "HEAD", mode="hard" if discard else "keep", discard=discard)
+        start = request.start or "HEAD"
+        if renewed == repo.head_branch:
+            mode = "hard" if request.discard else "keep"
+            repo.reset(start, mode=mode, discard=request.discard)
             _tell(invocation, repo, was)
             return
+        repo.create_branch(renewed, start, force=True)
+        request = replace(request, create=False, start=None)
     if detach:
-        repo.switch(repo.commit_info("@{-1}" if name == "-" else name).id, discard=discard)
-    elif not create and renewed is None:
-        goal = find_goal(repo, name, remotes=guess)
-        if not goal.is_branch:
-            raise NoBranchError(
-                f"there is no branch {goal.name!r}",
-                hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
-            )
-        name, start, create = goal.name, goal.remote, goal.remote is not None
-    if not detach:
-        repo.switch(name, create=create, start=start, discard=discard)
-        follow(repo, name, start)
-    _tell(invocation, repo, was, created=create)
+        revision = "@{-1}" if request.target == "-" else request.target
+        repo.switch.by(replace(request, target=repo.commit_info(revision).id))
+    else:
+        if made is None:
+            request = _to_branch(repo, request, guess=guess)
+        repo.switch.by(request)
+        follow(repo, request.target, request.start)
+    _tell(invocation, repo, was, created=request.create)
+
+
+def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequest:
+    """Return the request for the branch that is named, here or at a remote."""
+    name = request.target
+    goal = find_goal(repo, name, remotes=guess)
+    if not goal.is_branch:
+        raise NoBranchError(
+            f"there is no branch {goal.name!r}",
+            hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
+        )
+    return replace(request, target=goal.name, start=goal.remote, create=goal.remote is not None)
 
 
 def _tell(invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False) -> None:
