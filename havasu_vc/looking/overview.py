@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import HavasuError
+from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
@@ -53,6 +55,12 @@ def status(repo: OpenRepo) -> RepoStatus:
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
     problems = list(_problems(repo))
+    staged = _staged(repo) if operation is Operation.NONE and head.commit is not None else {}
+    problems += [
+        f"git has staged {'the removal' if letter == 'D' else 'a change'} of {path}, which its "
+        f"next commit would take along: `git reset -- {shlex.quote(path)}` takes that back"
+        for path, letter in staged.items()
+    ]
     begun = None
     if operation is not Operation.NONE:
         from havasu_vc.merging import read_cut_off
@@ -87,9 +95,30 @@ def status(repo: OpenRepo) -> RepoStatus:
         waiting,
         branch_with_commits(repo.git) if head.commit is None else None,
         begun is not None,
+        staged,
     )
 
 
 def _problems(repo: OpenRepo) -> Iterator[str]:
     for error in broken_datasets(repo, replace(repo.head(), name="HEAD")).values():
         yield "; ".join((error.message, *error.hints[:1]))
+
+
+def _staged(repo: OpenRepo) -> dict[str, str]:
+    """Return git's letter of what it has staged of datasets: D for a removal, M for a change."""
+    if repo.git.is_bare or repo.git.is_kart:
+        return {}
+    command = ("diff-index", "--cached", "--name-status", "-z", "--no-renames", "HEAD", "--")
+    # A git that cannot read its index says so itself.
+    fields = repo.git.git(*command, check=False).text.split("\0")
+    found: dict[str, set[tuple[str, bool]]] = {}
+    for letter, name in zip(fields[::2], fields[1::2], strict=False):
+        parts = name.split("/")
+        place = next((at for at, part in enumerate(parts) if part in DATASET_MARKERS), None)
+        if place is not None:
+            # Its first document stands in the folder itself.
+            found.setdefault("/".join(parts[:place]), set()).add((letter, len(parts) == place + 2))
+    return {
+        path: "D" if {each for each, _ in letters} == {"D"} and ("D", True) in letters else "M"
+        for path, letters in sorted(found.items())
+    }

@@ -161,6 +161,8 @@ class RepoStatus:
     """A branch to switch to that has commits, here or on a remote, where HEAD's has none."""
     cut_off: bool = False
     """Whether git was cut off in the middle of `state`, which can only be put back."""
+    staged: Mapping[str, str] = field(default_factory=dict)
+    """Of datasets of which git itself has staged something its letter: D for all of it gone."""
 
 
 @dataclass(frozen=True, slots=True)

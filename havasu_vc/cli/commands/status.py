@@ -62,7 +62,7 @@ def command(
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return
     if short:
-        for line in _short_lines(printed):
+        for line in (*_staged_lines(status), *_short_lines(printed)):
             click.echo(visible(line))
         return
     told = format_status(printed, color=invocation.colored(sys.stdout))
@@ -109,6 +109,11 @@ def _short_lines(printed: RepositoryStatus) -> Iterator[str]:
         yield from (f" M {path}" for path in printed.changes.datasets)
     yield from (f"UU {path}" for path in printed.conflicts)
     yield from (f"?? {table}" for table in printed.untracked or ())
+
+
+def _staged_lines(status: RepoStatus) -> Iterator[str]:
+    """Yield what git has staged of datasets, in its letters."""
+    yield from (f"{letter}  {path}" for path, letter in status.staged.items())
 
 
 def _limited(repo: Repo, printed: RepositoryStatus) -> RepositoryStatus:

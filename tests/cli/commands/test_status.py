@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, invoke, succeed
+from tests.repo.points import make
 from tests.support.git import run_git
 
 
@@ -31,6 +34,38 @@ def test_a_merge_that_stopped_is_told(run: Run, repo: Path) -> None:
     assert "havasu-vc merge --continue" in told
     status = json.loads(run("status", "-o", "json").stdout)
     assert status["havasu.status/v1"]["state"] == "merge"
+
+
+@pytest.mark.parametrize(
+    ("how", "letter", "said"),
+    [
+        (("rm", "-r", "--sparse", "-q", "points"), "D", "the removal of points"),
+        (
+            ("rm", "--sparse", "-q", "points/.havasu-dataset/columns/1.json"),
+            "M",
+            "a change of points",
+        ),
+    ],
+)
+def test_what_git_has_staged_of_a_dataset_is_told(
+    tmp_path: Path, how: tuple[str, ...], letter: str, said: str
+) -> None:
+    """The next commit would take it along, also one of other things."""
+    path = make(tmp_path / "repo", {1: ("a", 1)}).path
+    (path / "note.txt").write_text("mine")
+    run_git("add", "note.txt", cwd=path)
+    assert "staged" not in succeed(invoke(["-C", path, "status"])).stdout
+    run_git(*how, cwd=path)
+
+    told = succeed(invoke(["-C", path, "status"])).stdout
+    status = json.loads(succeed(invoke(["-C", path, "status", "-o", "json"])).stdout)
+
+    assert f"git has staged {said}" in told and "`git reset -- points`" in told
+    assert said in status["havasu.status/v1"]["problems"][0]
+    assert succeed(invoke(["-C", path, "status", "-s"])).stdout == f"{letter}  points\n"
+    run_git("reset", "--", "points", cwd=path)
+    assert "staged" not in succeed(invoke(["-C", path, "status"])).stdout
+    assert run_git("status", "--porcelain", cwd=path) == "A  note.txt"
 
 
 def test_before_the_first_commit(tmp_path: Path) -> None:
