@@ -7,13 +7,12 @@ the kernel when the process ends. Nothing is sampled.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,23 +43,54 @@ class Run:
         return dict(json.loads(self.output))
 
 
+STARTER = """
+import json, os, sys, time
+for line in sys.stdin:
+    command, environment, folder, out, errors = json.loads(line)
+    begin = time.perf_counter()
+    child = os.fork()
+    if not child:
+        try:
+            os.chdir(folder)
+            for number, file in ((1, out), (2, errors)):
+                os.dup2(os.open(file, os.O_WRONLY | os.O_TRUNC), number)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.execvpe(command[0], command, environment)
+        except OSError as error:
+            os.write(2, str(error).encode())
+        finally:
+            os._exit(127)
+    _, status, used = os.wait4(child, 0)
+    took = time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss
+    print(json.dumps([os.waitstatus_to_exitcode(status), *took]), flush=True)
+"""
+"""A small process that starts commands: a child's peak counts whom it was forked from."""
+
+
+@cache
+def _starter() -> subprocess.Popen[str]:
+    command = [sys.executable, "-S", "-E", "-c", STARTER]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+
 def run(command: Sequence[str], environment: Mapping[str, str]) -> Run:
     """Run a command and return what it took."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        begin = time.perf_counter()
-        child = subprocess.Popen(command, stdout=out, stderr=errors, env=environment, cwd=ROOT)
-        _, status, used = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - begin
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        errors.seek(0)
-        if child.returncode:
+    starter = _starter()
+    assert starter.stdin is not None and starter.stdout is not None
+    with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as errors:
+        words = [str(word) for word in command]
+        asked = [words, dict(environment), str(ROOT), out.name, errors.name]
+        starter.stdin.write(json.dumps(asked) + "\n")
+        starter.stdin.flush()
+        code, wall, cpu, memory = json.loads(starter.stdout.readline())
+        if code:
             tail = errors.read().decode(errors="replace").strip()[-2000:]
-            raise CommandFailed(f"{' '.join(command[:6])} … exited with {child.returncode}: {tail}")
+            raise CommandFailed(f"{' '.join(words[:6])} … exited with {code}: {tail}")
         printed = out.read(1 << 20).decode(errors="replace")
     # Linux counts kilobytes, macOS bytes.
     unit = 1 if sys.platform == "darwin" else 1024
-    return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6, printed)
+    return Run(wall, cpu, memory * unit / 1e6, printed)
 
 
 def alternated(

@@ -154,3 +154,11 @@ child.kill()
     assert found.peak["driver"] > 0
     assert 50 <= found.peak["workers"] < 500
     assert "java" not in found.peak
+
+
+def test_a_commands_memory_is_its_own() -> None:
+    held = np.ones(60_000_000)
+    small = run([sys.executable, "-c", "print(1)"], {})
+    large = run([sys.executable, "-c", "print(len(b'x' * 200_000_000))"], {})
+    assert len(held) and small.memory < 60 < 200 < large.memory
+    assert (small.output, large.output) == ("1\n", "200000000\n")
