@@ -31,8 +31,8 @@ def keep_bases(
     repo: OpenRepo, before: WorkspaceState, now: WorkspaceState, head: str | None
 ) -> None:
     """Let refs name the commits that tables are of, after these became others."""
-    linked = repo.git.git_directory != repo.git.common_directory
-    mine = f"{PREFIX}{_LINKED + repo.git.git_directory.name if linked else 'main'}"
+    git = repo.git
+    mine = f"{PREFIX}{_LINKED + git.git_directory.name if git.is_linked else 'main'}"
     wanted = {f"{mine}/head": head}
     for path in before.tables.keys() | now.tables.keys():
         name = hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -1,7 +1,8 @@
 """Where the living working copy of a repository is: known from a setting, without opening it.
 
-    kart.workingcopy.location      in a repository that Kart made, as Kart has it
-    havasu.workingcopy.location    in any other
+    kart.workingcopy.location         in a repository that Kart made, as Kart has it
+    havasu.workingcopy.location       in any other
+    havasu.worktree.NAME.location     in a linked work tree, whose settings git shares with all
 
 A path is of the work tree. Databases that we do not write to are Kart's own to look after.
 """
@@ -99,7 +100,9 @@ def place_at(git: GitRepository, text: str) -> LivingPlace:
 
 
 def setting(git: GitRepository) -> str:
-    """Return the name of the setting that says where the working copy is."""
+    """Return the name of the setting that says where the working copy of a work tree is."""
+    if git.is_linked:
+        return f"havasu.worktree.{git.git_directory.name}.location"
     return "kart.workingcopy.location" if git.is_kart else "havasu.workingcopy.location"
 
 

@@ -127,6 +127,11 @@ class GitRepository:
         return self.handle.is_bare
 
     @property
+    def is_linked(self) -> bool:
+        """Whether this is a further work tree, of `git worktree add`, which shares its settings."""
+        return self.git_directory != self.common_directory
+
+    @property
     def is_kart(self) -> bool:
         """Whether Kart made this repository and looks after its work tree and index."""
         return self.git_directory.name in _KART_DIRECTORIES

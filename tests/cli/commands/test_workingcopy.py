@@ -754,3 +754,34 @@ def test_an_option_that_git_alone_has_is_answered(run: Run, wrong: str) -> None:
     refused = run(*wrong.split())
     assert refused.exit_code == 2
     assert refused.stderr.splitlines()[-1] == f"Hint: {OPTIONS_OF_GIT[wrong]}"
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_linked_work_tree_has_one_of_its_own(inside: bool, tmp_path: Path) -> None:
+    repo, other, source = tmp_path / "repo", tmp_path / "other", tmp_path / "points.csv"
+    succeed(invoke(["init", repo]))
+    source.write_text(FIRST)
+    succeed(invoke(["-C", repo, "import", source, "--primary-key", "id", "--crs", "EPSG:4326"]))
+    mine = repo / "wc.gpkg" if inside else tmp_path / "wc.gpkg"
+    succeed(invoke(["-C", repo, "create-workingcopy", mine]))
+    run_git("worktree", "add", "--quiet", "-b", "side", str(other), cwd=repo)
+    with editor(mine) as database:
+        database.execute("UPDATE points SET name = 'mine' WHERE id = 1")
+
+    def told(folder: Path) -> str:
+        return succeed(invoke(["-C", folder, "status"])).stdout
+
+    assert "working copy" not in told(other) and "1 update" in told(repo)
+    assert invoke(["-C", other, "commit", "-m", "Not mine"]).exit_code != 0
+    theirs = other / "wc.gpkg" if inside else tmp_path / "theirs.gpkg"
+    succeed(invoke(["-C", other, "create-workingcopy", theirs]))
+    assert "working copy clean" in told(other) and "1 update" in told(repo)
+    with editor(theirs) as database:
+        database.execute("DELETE FROM points WHERE id = 2")
+    succeed(invoke(["-C", other, "commit", "-m", "Theirs"]))
+    assert "working copy clean" in told(other) and "1 update" in told(repo)
+    succeed(invoke(["-C", repo, "commit", "-m", "Mine"]))
+    assert "working copy clean" in told(repo)
+    kept = [succeed(invoke(["-C", repo, "cat", f"points@{name}", "-o", "csv"])).stdout
+            for name in ("main", "side")]  # fmt: skip
+    assert "mine" in kept[0] and "mine" not in kept[1] and len(kept[1]) < len(kept[0])
