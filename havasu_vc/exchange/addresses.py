@@ -6,13 +6,15 @@ password need not, as libpq finds it in `~/.pgpass`, `PGPASSWORD` or a service. 
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import PurePath
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.records import dataclass
 
-__all__ = ["Address", "is_address", "parse_address", "short_place", "shown_place"]
+__all__ = ["Address", "is_address", "parse_address", "path_of_url", "short_place", "shown_place"]
 
 _FORM = "postgresql://USER@HOST/DATABASE/SCHEMA"
 _SECRET = ("password", "sslpassword")
@@ -46,6 +48,25 @@ def shown_place(text: str) -> str:
     ('postgresql://ana@host/gis/parcels', 'roads.gpkg')
     """
     return parse_address(text).shown if is_address(text) else text
+
+
+def path_of_url(text: str) -> str:
+    """Return the path that a `file:` URL names, and any other text as it is.
+
+    >>> path_of_url("file:///data/my%20roads.csv"), path_of_url("roads.csv")
+    ('/data/my roads.csv', 'roads.csv')
+    """
+    if not text.lower().startswith("file:/"):
+        return text
+    place, host = unquote(text[len("file:") :]), ""
+    if place.startswith("//"):
+        host, slash, path = place[2:].partition("/")
+        place = slash + path
+    if host.lower() not in ("", "localhost"):
+        raise InvalidArgumentError(
+            f"{text} is a file of another machine, {host}", hints=("get it as a file first",)
+        )
+    return place[1:] if re.match("/[A-Za-z]:", place) and os.name == "nt" else place
 
 
 def short_place(text: str) -> str:

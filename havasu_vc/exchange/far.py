@@ -142,8 +142,9 @@ def _file(url: Any, base: str, found: Any, path: str) -> FarFile:
     # A path in a store begins with its bucket.
     inside = "/" + path.partition("/")[2]
     place = urlunsplit(url._replace(path=inside))
-    if {"?", "#"} & set(inside):
-        raise InvalidFileError(shown_url(place), "a name with ? or # cannot be read where it is")
+    if set("?#\t\r\n") & set(inside):
+        said = "a name with ?, # or a line feed cannot be read where it is"
+        raise InvalidFileError(shown_url(place), said)
     return FarFile(place, found.size, str(below.parent) if below.parts else "")
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
-from havasu_vc.exchange.addresses import is_address
+from havasu_vc.exchange.addresses import is_address, path_of_url
 from havasu_vc.exchange.far import SourceFile, extension_of, stored_files
 from havasu_vc.exchange.formats import (
     ARCHIVE,
@@ -85,7 +85,7 @@ def open_sources(
     is wrong with a file as `InvalidFileError`, before a row is handed out.
     """
     options = options or SourceOptions()
-    sources = _open(location, layers, options)
+    sources = _open(path_of_url(location), layers, options)
     if options.bbox is None:
         return sources
     return [windowed(source, options.bbox) for source in sources]
@@ -133,6 +133,7 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
 
 def list_source_layers(location: str) -> list[str]:
     """Return the names of the layers at a location."""
+    location = path_of_url(location)
     table = parse_table_location(location)
     if table is not None:
         return [_open_table(*table, SourceOptions()).name]

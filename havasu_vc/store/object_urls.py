@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.records import dataclass
@@ -35,6 +35,7 @@ __all__ = [
 SCHEMES = ("file", "s3", "s3a", "gs", "gcs", "abfs", "abfss")
 _TOLD = ("endpoint_override", "region", "scheme")
 """Parameters that may stand in a URL: they are no secret."""
+_DROPPED = frozenset("\t\r\n")
 Arguments = tuple[tuple[str, Any], ...]
 """Arguments of a file system, in an order of their own."""
 
@@ -63,7 +64,7 @@ def with_endpoint(url: str, environment: Mapping[str, str]) -> str:
     >>> with_endpoint("s3://maps/wells", {"AWS_ENDPOINT_URL": "http://localhost:9"})
     's3://maps/wells?endpoint_override=localhost%3A9&scheme=http'
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in ("s3", "s3a", "gs", "gcs"):
         return url
     _, arguments, _ = system_arguments(url, environment)
@@ -78,7 +79,7 @@ def system_arguments(url: str, environment: Mapping[str, str]) -> tuple[str, Arg
     >>> system_arguments("gs://maps/wells", {"STORAGE_EMULATOR_HOST": "http://localhost:9"})[1:]
     ((('anonymous', True), ('endpoint_override', 'localhost:9'), ('scheme', 'http')), 'maps/wells')
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     options = dict(parse_qsl(parts.query))
     user, _, host = parts.netloc.rpartition("@")
     match parts.scheme:
@@ -94,6 +95,17 @@ def system_arguments(url: str, environment: Mapping[str, str]) -> tuple[str, Arg
     raise InvalidArgumentError(
         f"{shown_url(url)} is at no store that is known", hints=(f"schemes: {', '.join(SCHEMES)}",)
     )
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL; Python's own function drops such characters without a word."""
+    if _DROPPED & set(url):
+        quoted = "".join(quote(each) if each in _DROPPED else each for each in url)
+        raise InvalidArgumentError(
+            f"{shown_url(quoted)} has a line feed or a tab in its name",
+            hints=("rename what is in the store: no URL holds such a character",),
+        )
+    return urlsplit(url)
 
 
 def _s3(options: Mapping[str, str], environment: Mapping[str, str], bucket: str) -> Arguments:

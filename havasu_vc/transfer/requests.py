@@ -130,8 +130,12 @@ class ImportRequest:
 
     @property
     def place(self) -> str:
-        """The location as text."""
-        return str(self.location) if isinstance(self.location, str | Path) else "a frame of rows"
+        """The location as text; a file's as its path."""
+        from havasu_vc.exchange.addresses import path_of_url
+
+        if not isinstance(self.location, str | Path):
+            return "a frame of rows"
+        return path_of_url(str(self.location))
 
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""

@@ -106,3 +106,10 @@ def test_secrets_are_not_shown() -> None:
     with pytest.raises(StorageError) as caught:
         object_system("s3://me:hidden@b/x?scheme=bogus&region=r")
     assert "hidden" not in caught.value.message and "s3://b/x" in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["a\nb.parquet", "a\tb.parquet", "\ra.parquet"])
+def test_a_name_is_never_another_one(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="line feed or a tab") as found:
+        system_arguments(f"s3://bucket/{name}", {})
+    assert "\n" not in str(found.value) and "%0" in str(found.value)

@@ -74,6 +74,17 @@ def test_options_reach_the_source(run: Run, csv_file: Path) -> None:
     assert geometry["geometryCRS"] == "EPSG:2193"
 
 
+def test_a_file_may_be_named_by_its_url(run: Run, csv_file: Path) -> None:
+    spaced = csv_file.rename(csv_file.with_name("two words.csv"))
+    for number, url in enumerate((spaced.as_uri(), f"file:{spaced.as_posix()}")):
+        succeed(run("import", url, f"lots{number}", "--primary-key", "id"))
+    assert succeed(run("import", spaced.as_uri(), "--list")).stdout == "two words\n"
+    assert "Import from two words.csv:" in succeed(run("log", "-1")).stdout
+    far = run("import", "file://there/data/lots.csv", "far")
+    assert (far.exit_code, "another machine" in far.stderr) == (2, True)
+    assert "no file /gone.csv" in run("import", "file:///gone.csv", "gone").stderr
+
+
 def test_list_names_the_layers(run: Run, csv_file: Path) -> None:
     assert succeed(run("import", csv_file, "--list")).stdout == "table\n"
 
