@@ -44,6 +44,7 @@ from havasu_vc.formats.delta import (
     partition_value,
 )
 from havasu_vc.formats.roaring import DeletionVector, parse_deleted
+from havasu_vc.model.arrow import INT96
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field
@@ -291,7 +292,7 @@ def read_delta_file(reading: _Reading) -> Generator[pa.RecordBatch, None, None]:
 
 def _read(reading: _Reading) -> Iterator[pa.RecordBatch]:
     try:
-        with pq.ParquetFile(reading.path, pre_buffer=False) as file:
+        with pq.ParquetFile(reading.path, pre_buffer=False, **INT96) as file:
             metadata = file.metadata
             require_sound_packing(metadata, reading.path)
             counts = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]

@@ -47,6 +47,7 @@ from havasu_vc.exchange.source import (
     SourceOptions,
 )
 from havasu_vc.formats.iceberg.native_geometry import EDGES
+from havasu_vc.model.arrow import INT96
 from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
@@ -229,7 +230,7 @@ def _read(
     try:
         far = is_url(reading.path)
         with pq.ParquetFile(
-            opened(reading.path), pre_buffer=far, buffer_size=1 << 20 if streamed else 0
+            opened(reading.path), pre_buffer=far, buffer_size=1 << 20 if streamed else 0, **INT96
         ) as file:
             batches = file.iter_batches(
                 batch_rows,
@@ -257,7 +258,7 @@ def _completed(batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
 def _read_footer(path: SourceFile, root: Path | None, *, boxes: bool) -> _File:
     where = shown(str(path))
     try:
-        with pq.ParquetFile(opened(str(path))) as file:
+        with pq.ParquetFile(opened(str(path)), **INT96) as file:
             arrow, metadata = file.schema_arrow, file.metadata
             twice = repeated(arrow.names)
             if twice:

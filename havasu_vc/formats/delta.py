@@ -201,7 +201,8 @@ def _protocol(log: DeltaLog) -> dict[str, Any]:
         "minReaderVersion": 3,
         "minWriterVersion": 7,
         "readerFeatures": features,
-        "writerFeatures": features,
+        # By version 2 writers know by themselves that columns may be without nulls.
+        "writerFeatures": sorted({*features, "invariants"}),
     }
 
 

@@ -10,7 +10,8 @@ holds every value of it, and `Field.source_type` remembers the original, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ from havasu_vc.model.types import (
 
 __all__ = [
     "FIELD_ID",
+    "INT96",
     "arrow_field",
     "arrow_schema",
     "arrow_type",
@@ -39,6 +41,8 @@ __all__ = [
     "to_stored",
 ]
 
+INT96: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+"""How old moments of Parquet are read: as nanoseconds, years before 1678 would be others."""
 FIELD_ID = b"PARQUET:field_id"
 """The key under which pyarrow keeps Parquet field ids."""
 

@@ -30,7 +30,7 @@ from havasu_vc.exchange.delta import delta_versions, read_log
 from havasu_vc.formats.delta import parse_corner
 from havasu_vc.formats.roaring import parse_deleted, vector_of
 from havasu_vc.model.task import run_task
-from tests.exchange.reading import open_one, read_all
+from tests.exchange.reading import open_one, read_all, read_table
 from tests.exchange.tables import points
 
 MAGIC = struct.pack("<I", 1681511377)
@@ -641,3 +641,18 @@ def test_tasks_are_plain_values_for_other_processes(tmp_path: Path) -> None:
 
     (task,) = pickle.loads(pickle.dumps(source.tasks()))
     assert [row["id"] for batch in run_task(task) for row in batch.to_pylist()] == [5]
+
+
+def test_old_moments_of_spark_are_what_they_were(tmp_path: Path) -> None:
+    when = datetime.datetime(743, 8, 12, 4, 0, 16, 7910, tzinfo=datetime.UTC)
+    several = {"type": "array", "elementType": "timestamp", "containsNull": True}
+    zone = pa.timestamp("us", "UTC")
+    table = pa.table({"at": pa.array([when], zone), "all": pa.array([[when]], pa.list_(zone))})
+    (tmp_path / "a").mkdir()
+    pq.write_table(table, tmp_path / "a" / "x.parquet", use_deprecated_int96_timestamps=True)
+    said = {"partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+    columns = [column("at", "timestamp"), column("all", several)]
+    begin(tmp_path / "a", columns, {"add": {"path": "x.parquet", **said}})
+    assert read_table(f"delta:{tmp_path / 'a'}").to_pylist() == [{"at": when, "all": [when]}]
+    plain = read_table(tmp_path / "a" / "x.parquet").to_pylist()
+    assert plain == [{"at": when.replace(tzinfo=None), "all": [when.replace(tzinfo=None)]}]

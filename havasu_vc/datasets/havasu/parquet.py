@@ -21,7 +21,7 @@ from havasu_vc.datasets.havasu.projection import Projection, plan_projection, ro
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array, distinct
-from havasu_vc.model.arrow import FIELD_ID
+from havasu_vc.model.arrow import FIELD_ID, INT96
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.object_systems import object_system
 from havasu_vc.store.object_urls import is_url, shown_url
@@ -67,7 +67,8 @@ def open_parquet(path: str, *, mapped: bool = True) -> Iterator[pq.ParquetFile]:
     far = is_url(path)
     try:
         source = _at_url(path) if far else path
-        with pq.ParquetFile(source, memory_map=mapped and not far, pre_buffer=far) as file:
+        mapped = mapped and not far
+        with pq.ParquetFile(source, memory_map=mapped, pre_buffer=far, **INT96) as file:
             yield file
     except FileNotFoundError:
         raise DataFileNotFoundError(name) from None
