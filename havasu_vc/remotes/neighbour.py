@@ -18,6 +18,7 @@ from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, Havasu
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.system import is_mine, open_binary
 
 __all__ = ["NeighbourRemote", "bring_all", "take_from_lfs"]
 
@@ -115,7 +116,7 @@ def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, repor
             _check(temporary, file)
             report(file.size)
         else:
-            number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            number = open_binary(place)
             with os.fdopen(number, "rb") as old, temporary.open("xb") as new:
                 copy_checked(old, new, file, report)
         target.put(temporary, sha256=file.sha256)
@@ -134,7 +135,7 @@ def _linked(place: Path, temporary: Path) -> bool:
     try:
         status = place.lstat()
         # Only a file that nobody may write to is shared, and whose owner is who asks.
-        if status.st_mode & 0o222 or status.st_uid != os.geteuid():
+        if not is_mine(status):
             return False
         os.link(place, temporary, follow_symlinks=False)
     except OSError:

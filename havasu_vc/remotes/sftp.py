@@ -20,7 +20,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from queue import LifoQueue
 from typing import IO
 
-from havasu_vc.errors import DataFileNotFoundError, HavasuError, MissingProgramError, StorageError
+from havasu_vc.errors import (
+    DataFileNotFoundError,
+    HavasuError,
+    MissingProgramError,
+    NotYetSupportedError,
+    StorageError,
+)
 from havasu_vc.remotes.places import check_data_url, login_of
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
@@ -61,6 +67,11 @@ class SftpSession:
     def __init__(self, command: Sequence[str], name: str) -> None:
         """Log in by a command; `name` is what errors call the server."""
         self._name = name
+        if os.name == "nt":
+            raise NotYetSupportedError(
+                f"{name} is reached by ssh, which Windows' pipes do not allow here",
+                hints=("use a folder, a bucket or a server of Git LFS; or WSL",),
+            )
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         try:
             self._process = subprocess.Popen(

@@ -9,7 +9,6 @@ without it, and learns the rest from its environment while the clone lasts.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -39,6 +38,7 @@ from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.preparation import hidden_patterns, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart
+from havasu_vc.store.system import hold_file, open_folder
 
 __all__ = ["UnfinishedClone", "being_cloned", "clone", "finish_clone", "folder_of"]
 
@@ -330,17 +330,19 @@ def being_cloned(
     made = not folder.exists()
     with reporting_storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        number = open_folder(folder)
     try:
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if number is not None:
+                hold_file(number)
         except BlockingIOError as error:
             raise LockedError(f"another process is cloning into {folder}") from error
         unfinished = UnfinishedClone(folder, wanted, bare=bare, kart=kart)
         unfinished.require_mine()
         yield unfinished
     finally:
-        os.close(number)
+        if number is not None:
+            os.close(number)
         if made:
             with contextlib.suppress(OSError):
                 folder.rmdir()  # works when nothing came of it

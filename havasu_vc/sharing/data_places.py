@@ -36,6 +36,7 @@ from havasu_vc.store.commits import (
 )
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.refs import read_head, read_ref
+from havasu_vc.store.system import open_binary
 from havasu_vc.store.trees import read_blob
 
 __all__ = [
@@ -208,7 +209,7 @@ def _of_work_tree(repo: OpenRepo) -> bytes | None:
     try:
         if path.parent.is_symlink():
             return None
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        number = open_binary(path)
         with os.fdopen(number, "rb") as file:
             if not stat.S_ISREG(os.fstat(number).st_mode):
                 return None

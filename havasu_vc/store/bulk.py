@@ -30,6 +30,7 @@ from havasu_vc.errors import CorruptDatasetError, NotFoundError
 from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.loose import LooseObjects
+from havasu_vc.store.system import open_binary, read_at
 
 __all__ = ["BulkReader", "bulk_reader", "fetch_promised"]
 
@@ -55,12 +56,12 @@ class _Pack:
     """
 
     def __init__(self, index: Path) -> None:
-        self._index_file = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        self._index_file = open_binary(index, follow=True)
         weakref.finalize(self, os.close, self._index_file)
-        head = os.pread(self._index_file, 1032, 0)
+        head = read_at(self._index_file, 1032, 0)
         if head[:8] != _MAGIC or len(head) < 1032:
             raise ValueError(f"{index} is not of version 2")
-        self._file = os.open(index.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)
+        self._file = open_binary(index.with_suffix(".pack"), follow=True)
         weakref.finalize(self, os.close, self._file)
         self._fan = np.frombuffer(head, ">u4", 256, 8).astype(np.int64)
         self.count = int(self._fan[-1])
@@ -95,7 +96,7 @@ class _Pack:
             # Ids are as good as random, so a few hundred bytes around the guess hold most.
             guess = first + (last - first) * int.from_bytes(identity[1:5]) // (1 << 32)
             low, high = max(guess - _AROUND, first), min(guess + _AROUND, last)
-            near = os.pread(self._index_file, 20 * (high - low), 1032 + 20 * low)
+            near = read_at(self._index_file, 20 * (high - low), 1032 + 20 * low)
             if identity < near[:20]:
                 last = low
             elif identity > near[-20:]:
@@ -103,19 +104,19 @@ class _Pack:
             else:
                 return _standing(identity, near, low)
             middle = (first + last) // 2
-            there = os.pread(self._index_file, 20, 1032 + 20 * middle)
+            there = read_at(self._index_file, 20, 1032 + 20 * middle)
             first, last = (first, middle) if identity < there else (middle, last)
-        near = os.pread(self._index_file, 20 * (last - first), 1032 + 20 * first)
+        near = read_at(self._index_file, 20 * (last - first), 1032 + 20 * first)
         return _standing(identity, near, first)
 
     def _offset(self, place: int) -> int:
         """Return the offset of the object at a place of the index."""
         start = 1032 + self.count * 24
-        offset = int.from_bytes(os.pread(self._index_file, 4, start + 4 * place))
+        offset = int.from_bytes(read_at(self._index_file, 4, start + 4 * place))
         if not offset & _LARGE:
             return offset
         at = start + 4 * self.count + 8 * (offset & ~_LARGE)
-        return int.from_bytes(os.pread(self._index_file, 8, at))
+        return int.from_bytes(read_at(self._index_file, 8, at))
 
     def _places(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         table = np.frombuffer(self._index, np.uint8, self.count * 20, 1032).reshape(-1, 20)
@@ -138,7 +139,7 @@ class _Pack:
 
     def block(self, start: int, size: int) -> memoryview:
         """Return bytes of the file, fewer at its end."""
-        return memoryview(os.pread(self._file, size, start))
+        return memoryview(read_at(self._file, size, start))
 
 
 def _standing(identity: bytes, near: bytes, start: int) -> int:

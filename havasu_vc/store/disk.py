@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, StorageError
+from havasu_vc.store.system import open_folder, set_mode
 
 __all__ = [
     "fsync_folder",
@@ -70,8 +71,10 @@ def no_room(error: BaseException) -> StorageError | None:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Make the names in a folder durable, where the system lets one ask for that."""
+    number = open_folder(folder)
+    if number is None:
+        return
     try:
         os.fsync(number)
     finally:
@@ -88,7 +91,8 @@ def swap_folders(one: Path, other: Path) -> None:
     """
     import ctypes
 
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    library = None if os.name == "nt" else ctypes.CDLL(None, use_errno=True)
+    rename = getattr(library, "renameat2", None)
     names = (os.fsencode(one), os.fsencode(other))
     if rename is not None and rename(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0:
         return
@@ -121,7 +125,7 @@ def replace_file(path: Path, data: bytes, *, begun_in: Path | None = None) -> No
             with os.fdopen(number, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), mode)
+                set_mode(file.fileno(), name, mode)
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:

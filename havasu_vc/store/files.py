@@ -36,6 +36,7 @@ from havasu_vc.errors import (
     NotYetSupportedError,
 )
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
+from havasu_vc.store.system import open_binary, set_mode
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
@@ -151,7 +152,7 @@ class DataFileStore:
         """Raise CorruptDataFileError unless a file's bytes have the hash that names it."""
         place = self.path(sha256)
         try:
-            number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            number = open_binary(place)
             with os.fdopen(number, "rb", buffering=0) as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
@@ -231,13 +232,13 @@ class DataFileStore:
 
     def _settled(self, temporary: Path, sha256: str | None) -> tuple[str, int]:
         """Make a file's bytes durable and the file read-only; return its hash and size."""
-        number = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)
+        number = open_binary(temporary)
         with os.fdopen(number, "rb", buffering=0) as file:
             if sha256 is None:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             elif not _NAME.fullmatch(sha256):
                 raise ValueError(f"{sha256!r} is not a sha256")
-            os.fchmod(file.fileno(), 0o444)
+            set_mode(file.fileno(), temporary, 0o444)
             os.fsync(file.fileno())
             return sha256, os.fstat(file.fileno()).st_size
 

@@ -12,7 +12,6 @@ owner holds it locked. `mend` finds markers whose owner is gone and does their w
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -31,6 +30,7 @@ from havasu_vc.store.preparation import is_prepared, prepare
 from havasu_vc.store.refs import check_ref_name, read_head, read_ref
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
+from havasu_vc.store.system import hold_file
 from havasu_vc.store.trees import find_datasets, find_entry
 
 __all__ = ["in_step", "mend", "moving_all", "sweep", "switch_worktree"]
@@ -78,7 +78,7 @@ def mend(repository: GitRepository) -> bool:
     for name in names:
         with contextlib.suppress(FileNotFoundError), open(folder / name, "rb") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold_file(file.fileno())
             except BlockingIOError:
                 continue  # its owner is alive
             try:
@@ -314,7 +314,7 @@ def _marked(
         file = open(path, "xb")
     with file:
         with reporting_storage_errors(folder):
-            fcntl.flock(file, fcntl.LOCK_EX)
+            hold_file(file.fileno(), wait=True)
             file.write(_format_marker(internals, blobs, before))
             file.flush()
             os.fsync(file.fileno())

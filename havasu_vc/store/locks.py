@@ -9,7 +9,6 @@ it who it is (process, when that began, machine), for those who wait to be told.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -23,6 +22,7 @@ from pathlib import Path
 from havasu_vc.errors import LockedError
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.system import hold_file, lives, open_binary, read_at, write_at
 
 __all__ = [
     "Holder",
@@ -44,7 +44,8 @@ _PAUSE = 0.02
 @contextlib.contextmanager
 def shared_lock(path: Path, *, patience: float = 60.0) -> Iterator[None]:
     """Hold the lock together with other commits; wait as many seconds for gc to end."""
-    with _held(path, fcntl.LOCK_SH, patience, "garbage is being collected in this repository"):
+    reason = "garbage is being collected in this repository"
+    with _held(path, patience, reason, shared=True):
         yield
 
 
@@ -56,20 +57,20 @@ def exclusive_lock(
     reason: str = "another process is committing to this repository",
 ) -> Iterator[None]:
     """Hold the lock alone; wait as many seconds for others, by default commits, to end."""
-    with _held(path, fcntl.LOCK_EX, patience, reason):
+    with _held(path, patience, reason):
         yield
 
 
 @contextlib.contextmanager
-def _held(path: Path, kind: int, patience: float, reason: str) -> Iterator[None]:
+def _held(path: Path, patience: float, reason: str, *, shared: bool = False) -> Iterator[None]:
     with reporting_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        number = open_binary(path, os.O_RDWR | os.O_CREAT)
     try:
         deadline = time.monotonic() + patience
         while True:
             try:
-                fcntl.flock(number, kind | fcntl.LOCK_NB)
+                hold_file(number, shared=shared)
                 break
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
@@ -77,12 +78,12 @@ def _held(path: Path, kind: int, patience: float, reason: str) -> Iterator[None]
                         reason + _owner(number), hints=("wait until it has ended, then try again",)
                     ) from error
                 time.sleep(_PAUSE)
-        if kind == fcntl.LOCK_EX:
+        if not shared:
             _sign(number, f"{os.getpid()} {_began(os.getpid())} {socket.gethostname()}\n")
         try:
             yield
         finally:
-            if kind == fcntl.LOCK_EX:
+            if not shared:
                 _sign(number, "")
     finally:
         os.close(number)
@@ -92,13 +93,13 @@ def _sign(number: int, text: str) -> None:
     # A full disk is no reason not to hold it.
     with contextlib.suppress(OSError):
         os.ftruncate(number, 0)
-        os.pwrite(number, text.encode(), 0)
+        write_at(number, text.encode(), 0)
 
 
 def _owner(number: int) -> str:
     """Return who holds a lock alone; nothing if it is not known, or was somebody before."""
     try:
-        process, began, machine = os.pread(number, 500, 0).decode("utf-8", "replace").split()
+        process, began, machine = read_at(number, 500, 0).decode("utf-8", "replace").split()
     except (OSError, ValueError):
         return ""
     if machine != socket.gethostname():
@@ -390,9 +391,6 @@ def _holds(place: Path) -> bool:
             return False
         if machine != socket.gethostname():
             return True
-        os.kill(int(process), 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
+        return lives(int(process))
+    except OSError:
         return False
-    return True

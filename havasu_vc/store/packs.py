@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from havasu_vc.errors import StorageError
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
+from havasu_vc.store.system import read_at, set_mode
 
 if TYPE_CHECKING:
     from havasu_vc.store.growing import Grown
@@ -149,12 +150,12 @@ class PackWriter:
         with reporting_storage_errors(self._folder):
             self._file.flush()
             number = self._file.fileno()
-            block = os.pread(number, 4096, offset)
+            block = read_at(number, 4096, offset)
             kind, size, start = _parse_object_header(block)
             expander = zlib.decompressobj()
             parts = [expander.decompress(block[start:])]
             position = offset + len(block)
-            while not expander.eof and (block := os.pread(number, size + 1024, position)):
+            while not expander.eof and (block := read_at(number, size + 1024, position)):
                 parts.append(expander.decompress(block))
                 position += len(block)
         return kind, b"".join(parts)
@@ -202,7 +203,7 @@ class PackWriter:
         self._file.seek(0, os.SEEK_END)
         self._file.write(digest.digest())
         self._file.flush()
-        os.fchmod(self._file.fileno(), 0o444)
+        set_mode(self._file.fileno(), self._temporary, 0o444)
         os.fsync(self._file.fileno())
         self._file.close()
         return digest.digest()
@@ -212,7 +213,7 @@ class PackWriter:
         with open(path, "xb") as file:
             file.writelines(self._places.index(checksum))
             file.flush()
-            os.fchmod(file.fileno(), 0o444)
+            set_mode(file.fileno(), path, 0o444)
             os.fsync(file.fileno())
         return path
 

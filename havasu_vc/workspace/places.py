@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -32,6 +31,7 @@ from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, Stor
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.system import clone_blocks
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
@@ -198,8 +198,6 @@ def remove_leftovers(root: Path) -> None:
 TEMPORARY = ".havasu-"
 """How names of files in the making begin; readers of tables pass over them."""
 
-_CLONE = 0x40049409
-"""FICLONE of Linux: let a file share all blocks of another."""
 _NO_LINK = frozenset(
     (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS)
 )
@@ -263,7 +261,7 @@ def _cloned(source: Path, target: Path) -> bool:
     """Share a file's blocks; leave nothing behind where the file system cannot."""
     with open(source, "rb") as old, open(target, "xb") as new:
         try:
-            fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
+            clone_blocks(old.fileno(), new.fileno())
         except OSError:
             os.unlink(target)
             return False

@@ -14,7 +14,6 @@ moment, over and over beside what it collects, would hold far more than it uses.
 from __future__ import annotations
 
 import ctypes
-import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ import numpy.typing as npt
 
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.system import read_at
 from havasu_vc.store.trees import BLOB, TREE, ObjectSink, format_tree, read_entries
 
 __all__ = ["FeatureChanges", "release_free_memory"]
@@ -201,7 +201,7 @@ class _Spill:
     def read(self, start: int, size: int) -> bytes:
         """Return bytes that were written."""
         with reporting_storage_errors(self._place):
-            return os.pread(self._file.fileno(), size, start)
+            return read_at(self._file.fileno(), size, start)
 
 
 class _Run:
