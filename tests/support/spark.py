@@ -42,15 +42,16 @@ def open_session(scratch: Path) -> "SparkSession":
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
-        return _start(scratch, jar_settings(pyspark.__version__))
+        return start_session(scratch, jar_settings(pyspark.__version__))
     except Exception as error:
         # The JVM of a failed start is gone, and with it every trace of the jar.
         if "JAVA_GATEWAY_EXITED" not in str(error):
             raise
-        return _start(scratch, {})
+        return start_session(scratch, {})
 
 
-def _start(scratch: Path, jar: Mapping[str, str]) -> "SparkSession":
+def start_session(scratch: Path, jar: Mapping[str, str]) -> "SparkSession":
+    """Start a session with the settings of a jar."""
     from pyspark.sql import SparkSession
 
     session = (
