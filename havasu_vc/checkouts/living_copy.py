@@ -39,13 +39,9 @@ from havasu_vc.checkouts.living_edits import (
     base_views,
     each_layer,
     goal_of,
-    hidden_lines,
     layer_of,
     read_layer,
-    require_none_hidden,
     rows_standing,
-    shown_counts,
-    shown_edits,
 )
 from havasu_vc.checkouts.living_following import (
     Held,
@@ -57,6 +53,12 @@ from havasu_vc.checkouts.living_following import (
     write_as_edits,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, setting
+from havasu_vc.checkouts.living_shown import (
+    hidden_lines,
+    require_none_hidden,
+    shown_counts,
+    shown_edits,
+)
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,

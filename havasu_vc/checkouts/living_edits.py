@@ -4,17 +4,12 @@ Keys that the file tracked are looked up on both sides, and rows that are equal 
 follows the edits. That nothing else changed is checked: every trigger must be there, and the
 rows that nobody touched must be as many as in the dataset. Where that fails, the whole table
 is compared with the whole dataset, and said to be.
-
-Rows that were given another key, told as one change, as Kart tells them of its working copy.
-
-A key that an editor changes is one row that goes and one that comes, alike in all else. Where
-few did, each such pair is one change from the old key to the new; a commit holds them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from random import Random
 
 import pyarrow as pa
@@ -27,7 +22,6 @@ from havasu_vc.errors import (
     HavasuError,
     InvalidFileError,
     RevisionNotFoundError,
-    SpatialFilterConflictError,
     StateError,
     WorkingCopyStateError,
 )
@@ -38,7 +32,7 @@ from havasu_vc.history.diff import diff_datasets, meta_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import TABLES
@@ -50,7 +44,6 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
-from havasu_vc.writers.values import key_labels
 
 __all__ = [
     "Base",
@@ -58,14 +51,9 @@ __all__ = [
     "base_of",
     "base_views",
     "goal_of",
-    "hidden_lines",
     "layer_of",
-    "paired_keys",
     "read_layer",
-    "require_none_hidden",
     "rows_standing",
-    "shown_counts",
-    "shown_edits",
 ]
 
 
@@ -137,6 +125,8 @@ class LayerEdits:
     """How many rows differ, where they were only counted, so that `batches` has none."""
     hidden: pa.RecordBatch | None = None
     """Keys of rows that were inserted and that the dataset has outside of the spatial filter."""
+    said: Mapping[str, str | None] = field(default_factory=dict)
+    """Meta items that the table says otherwise, as text; None for one that is gone."""
 
     @property
     def path(self) -> str:
@@ -165,10 +155,11 @@ class LayerEdits:
     def header(self) -> DatasetHeader:
         """The dataset's description of itself with these edits."""
         header = self.base.header
-        if self.schema == self.base.schema:
-            return header
-        meta = {**header.meta, "schema.json": self.base.columns_item(self.schema)}
-        return replace(header, schema=self.schema, meta=meta)
+        meta = {**header.meta, **self.said}
+        if self.schema != self.base.schema:
+            meta["schema.json"] = self.base.columns_item(self.schema)
+        there = {name: value for name, value in meta.items() if value is not None}
+        return replace(header, schema=self.schema, meta=there)
 
     @property
     def meta(self) -> tuple[MetaChange, ...]:
@@ -179,7 +170,7 @@ class LayerEdits:
     def is_empty(self) -> bool:
         """Whether nothing differs."""
         rows = self.batches or (self.counted is not None and self.counted.total)
-        return not (self.is_dropped or rows or self.schema != self.base.schema)
+        return not (self.is_dropped or rows or self.said or self.schema != self.base.schema)
 
     def diff(self, repo: OpenRepo) -> DatasetDiff:
         """Return how the table differs from the dataset."""
@@ -207,15 +198,20 @@ class LayerEdits:
             raise StateError(f"{self.path} has no key, so its edits are committed together")
         part = wanted.apply(self.diff(repo))
         batches = () if part is None else tuple(each for each in part.changes if len(each))
-        evolves = part is not None and any(each.name == "schema.json" for each in part.meta)
+        named = {each.name for each in part.meta} if part is not None else set()
+        evolves = "schema.json" in named
+        said = {name: text for name, text in self.said.items() if name in named}
+        if evolves:  # a system of coordinates goes with the columns that are in it
+            said |= {n: text for n, text in self.said.items() if n.startswith("crs/")}
         if batches and self.schema != self.base.schema and not evolves:
             raise StateError(
                 f"the columns of {self.path} were edited, so its rows are committed with them",
                 hints=(f"name {self.path}:meta as well, or before",),
             )
-        if not batches and not evolves:
+        if not batches and not evolves and not said:
             return None
-        one = replace(self, batches=batches, schema=self.schema if evolves else self.base.schema)
+        schema = self.schema if evolves else self.base.schema
+        one = replace(self, batches=batches, schema=schema, said=said)
         if one.hidden is not None:
             known = pc.is_valid(partners(one.hidden, one.row_keys))
             one = replace(one, hidden=pc.filter(one.hidden, known))
@@ -266,14 +262,20 @@ class LayerEdits:
 
     def edit(self, base: Dataset) -> TreeEdit:
         """Return the edit of the dataset; `base` is it with the storage of a transaction."""
+        documents = {
+            f"meta/{name}": None if text is None else text.encode()
+            for name, text in self.said.items()
+        }
         if self.schema == self.base.schema:
-            if not self.batches:
+            if not (self.batches or documents):
                 return TreeEdit(self.path, {}, marker=base.marker)
             with base.edit() as edit:
+                edit.add_documents(documents)
                 edit.collect(iter(self.batches))
                 return edit.finish()
         _, evolved = base.evolved(self.schema)
         with evolved:
+            evolved.add_documents(documents)
             evolved.collect(iter(self.batches))
             return evolved.finish()
 
@@ -286,6 +288,45 @@ def read_layer(
     seen = file.look(layer)
     if seen is None:
         return LayerEdits(base, layer, None, base.schema, (), None)
+    edits = _read_rows(repo, file, base, layer, seen, only_count=only_count)
+    if not seen.said:
+        return edits
+    said, schema = _described(base, edits.schema, seen)
+    return replace(edits, said=said, schema=schema)
+
+
+def _described(base: Dataset, schema: Schema, seen: Seen) -> tuple[dict[str, str | None], Schema]:
+    """Return the meta items that a table says otherwise, and its columns in its system."""
+    said = dict(seen.said)
+    definition, main = said.pop("crs", None), seen.layer.geometry
+    if definition is None or main is None or main.id not in schema.by_id:
+        return said, schema
+    from havasu_vc.geo.crs import parse_crs
+
+    text = base.crs_item(definition).decode()
+    name, field_now = parse_crs(definition).identifier, schema.by_id[main.id]
+    assert field_now.geometry is not None
+    was = field_now.geometry.crs
+    if name == was and base.header.crs.get(name) == text:
+        return said, schema
+    moved = replace(field_now, geometry=replace(field_now.geometry, crs=name))
+    fields = tuple(moved if each.id == main.id else each for each in schema.fields)
+    others = {each.geometry.crs for each in fields if each.geometry is not None}
+    if was is not None and was not in others and was in base.header.crs:
+        said[f"crs/{was}.wkt"] = None
+    said[f"crs/{name}.wkt"] = text
+    return said, Schema(fields, schema.identifier_ids)
+
+
+def _read_rows(
+    repo: OpenRepo,
+    file: LivingStore,
+    base: Dataset,
+    layer: Layer,
+    seen: Seen,
+    *,
+    only_count: bool,
+) -> LayerEdits:
     schema = _schema_now(file, base, seen)
     notes = [f"{base.path}: its table is called {seen.table} now"] * (seen.table != layer.table)
     part = part_of(repo, file, base)
@@ -483,104 +524,3 @@ def each_layer(
             raise
         except HavasuError as error:
             yield path, error
-
-
-def require_none_hidden(edits: Iterable[LayerEdits]) -> None:
-    """Raise where rows were inserted that have keys of rows outside of the spatial filter."""
-    lines = hidden_lines(edits)
-    if lines:
-        raise SpatialFilterConflictError(
-            "Aborting commit due to conflicting primary key values: rows outside of the spatial "
-            f"filter have them, and would be overwritten. {' '.join(lines)}",
-            hints=(
-                "give these rows other keys",
-                "`havasu-vc commit --allow-spatial-filter-conflicts` overwrites the rows outside",
-            ),
-        )
-
-
-def hidden_lines(edits: Iterable[LayerEdits]) -> list[str]:
-    """Return a line for each dataset that has rows outside of the filter under inserted keys."""
-    lines = []
-    for each in edits:
-        if each.hidden is not None and each.hidden.num_rows:
-            keys, more = each.hidden.slice(0, 50), each.hidden.num_rows - 50
-            labels = key_labels(struct_of(keys), each.base.schema.select(each.base.key.names))
-            names = ", ".join(labels.to_pylist()) + (f", (... {more} more)" if more > 0 else "")
-            lines.append(f"In dataset {each.path} the conflicting primary key values are: {names}")
-    return lines
-
-
-MOST = 400
-"""Rows that came and went, at which pairs are no more looked for; as many as Kart's."""
-_MOST_HELD = 100_000
-"""Changes of any kind that are held in memory to look for pairs."""
-
-
-def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
-    """Return the edits of a layer as they are shown, which in Kart's repositories is Kart's way."""
-    diff = edits.diff(repo)
-    return paired_keys(diff) if repo.git.follows_kart else diff
-
-
-def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
-    """Return how many rows are edited, as they are shown."""
-    counts = edits.counts
-    if not (repo.git.follows_kart and counts.inserts and counts.deletes):
-        return counts
-    if counts.inserts + counts.deletes > MOST:
-        return counts
-    return count_changes(shown_edits(repo, edits).changes)
-
-
-def paired_keys(diff: DatasetDiff) -> DatasetDiff:
-    """Return a diff of edits in which a row with another key is one change."""
-    old, new = diff.old, diff.new
-    if old is None or new is None or old.schema != new.schema or not old.schema.key:
-        return diff
-    return replace(diff, changes=_paired(diff.changes, old.schema))
-
-
-def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBatch]:
-    held: list[ChangeBatch] = []
-    count = held_rows = 0
-    for batch in changes:
-        held.append(batch)
-        count += batch.old.null_count + batch.new.null_count
-        held_rows += len(batch)
-        if count > MOST or held_rows > _MOST_HELD:
-            yield from held
-            yield from changes
-            return
-    if len({batch.data.schema for batch in held}) != 1:
-        yield from held
-        return
-    table = pa.Table.from_batches([batch.data for batch in held]).combine_chunks()
-    (whole,) = table.to_batches() or (held[0].data,)
-    pairs = _pairs(ChangeBatch(whole), {field.name for field in schema.key.fields})
-    if not pairs:
-        yield from held
-        return
-    gone = set(pairs.values())
-    rows = [row for row in range(whole.num_rows) if row not in gone]
-    old = whole.column(0).take(pa.array(rows))
-    new = whole.column(1).take(pa.array([pairs.get(row, row) for row in rows]))
-    yield ChangeBatch.from_structs(old, new)
-
-
-def _pairs(changes: ChangeBatch, key: set[str]) -> dict[int, int]:
-    """Return the row that comes for each that goes and is alike but for its key."""
-
-    def rest(row: dict[str, object]) -> str:
-        return repr([(name, value) for name, value in sorted(row.items()) if name not in key])
-
-    came: dict[str, list[int]] = {}
-    rows = list(zip(changes.old.to_pylist(), changes.new.to_pylist(), strict=True))
-    for place, (old, new) in enumerate(rows):
-        if old is None and new is not None:
-            came.setdefault(rest(new), []).append(place)
-    pairs: dict[int, int] = {}
-    for place, (old, new) in enumerate(rows):
-        if new is None and old is not None and (alike := came.get(rest(old))):
-            pairs[place] = alike.pop(0)
-    return pairs

@@ -269,6 +269,7 @@ class _Plan:
             )
         with file.suspended(layer, edits.seen):
             _write_rows(repo, file, edits, layer, old, new)
+        file.describe(edits.seen, layer)
         file.settle(edits.seen, layer, None)
         file.forget(layer)
         if edits.others:
@@ -442,14 +443,13 @@ def _stands_as(edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset) -> b
     """Whether a table can take the rows of another version as it stands."""
     seen = edits.seen
     assert seen is not None
-    described = ("title", "description")
     return (
         seen.is_whole
+        and "crs" not in seen.said
         and _same_columns(edits.layer, layer)
         and bool(new.key)
         and seen.distrusted is None
         and old.header.crs == new.header.crs
-        and all(layer.said(item) == edits.layer.said(item) for item in described)
     )
 
 
@@ -540,6 +540,8 @@ def write_as_edits(
     seen, part = file.look(before), part_of(repo, file, old)
     alike = seen is not None and seen.is_whole and _same_columns(before, layer)
     passed_over = 0
+    if alike and seen is not None:
+        file.describe(seen, layer)
     with repo.settings.open_engine(old.size) as engine:
         if not alike:
             file.drop(before)

@@ -33,6 +33,7 @@ from havasu_vc.exchange.living_tables import (
     Names,
     create_layer,
     describe_columns,
+    describe_layer,
     drop_layer,
     drop_table,
     index_triggers,
@@ -333,6 +334,10 @@ class LivingFile:
         self.track(layer, seen)
         self._remember_dataset(layer)
         self.settle(seen, layer, None)
+
+    def describe(self, seen: Seen, layer: Layer) -> None:
+        """Have a table say of itself what its dataset does: title, description, metadata."""
+        describe_layer(self._database, seen.layer, layer, seen.table)
 
     def track(self, layer: Layer, seen: Seen | None = None) -> None:
         """Give a table the triggers that track its edits, anew where it has some."""

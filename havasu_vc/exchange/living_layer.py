@@ -95,7 +95,7 @@ class Layer:
         return outgoing_geometry(main, self.header.crs, None, Notes()).source
 
     def said(self, item: str) -> str | None:
-        """Return the dataset's `title` or `description`."""
+        """Return the dataset's `title`, `description` or `metadata.xml`."""
         text = self.header.meta.get(item)
         return str(text).strip() if text else None
 

@@ -47,6 +47,10 @@ class Seen:
     declared: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The type in SQL of each column that is new or changed its type, by the name it has now."""
 
+    said: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    """What its description says otherwise than the dataset: `title`, `description`, and as `crs`
+    the definition of the system of its geometries."""
+
     @property
     def lacks_triggers(self) -> bool:
         """Whether triggers that track edits are missing."""
@@ -121,7 +125,54 @@ def look(database: sqlite3.Connection, names: Names, layer: Layer) -> Seen | Non
     fields = tuple(Field(1, column.name, _type_of(column.type)) for column in added)
     # A whole number or a real one has 64 bits here, whatever the word means elsewhere.
     declared = {each.name: each.type for each in added if each.type.upper() not in _WIDE}
-    return Seen(layer, table, columns, fields, distrusted, fid, declared=declared)
+    said = {} if distrusted else _said(database, layer, table)
+    return Seen(layer, table, columns, fields, distrusted, fid, declared=declared, said=said)
+
+
+_DESCRIPTION = """
+SELECT c.identifier, c.description, g.srs_id, s.organization || ':' || s.organization_coordsys_id,
+  s.definition
+FROM gpkg_contents c
+LEFT JOIN gpkg_geometry_columns g ON g.table_name = c.table_name
+LEFT JOIN gpkg_spatial_ref_sys s ON s.srs_id = g.srs_id
+WHERE c.table_name = ? LIMIT 1
+"""
+
+
+def _said(database: sqlite3.Connection, layer: Layer, table: str) -> dict[str, str | None]:
+    """Return what the list of layers says otherwise than the dataset."""
+    row = database.execute(_DESCRIPTION, (table,)).fetchone()
+    if row is None:
+        return {}
+    title, description, srs_id, code, definition = row
+    found: dict[str, str | None] = {}
+    was, now = layer.said("title"), _text(title)
+    prefix = f"{layer.table}: "  # that no two layers may have one title is seen to so
+    if now is not None and now.startswith(prefix) and not (was or "").startswith(prefix):
+        now = now.removeprefix(prefix) or None
+    if now != was and now not in (layer.table, table):
+        found["title"] = now
+    if (now := _text(description)) != layer.said("description"):
+        found["description"] = now
+    main = layer.geometry
+    if main is not None and main.geometry is not None and srs_id not in (None, 0, -1):
+        known = main.geometry.crs
+        same = code == known and code.startswith("EPSG:")
+        if not same and not _same_words(layer.header.crs.get(known or "", ""), definition):
+            own = layer.crs
+            if own is None or (own.srid != srs_id and not _same_words(own.wkt, definition)):
+                found["crs"] = definition
+    return found
+
+
+def _text(value: object) -> str | None:
+    """Return a text without space around it; None where nothing is left."""
+    return (str(value).strip() or None) if value is not None else None
+
+
+def _same_words(one: str, other: str | None) -> bool:
+    """Whether two definitions are alike but for space."""
+    return "".join(one.split()) == "".join((other or "").split())
 
 
 def _matched(

@@ -145,6 +145,9 @@ class LivingStore(Protocol):
     def adopt(self, seen: Seen, layer: Layer) -> None:
         """Take a table that stands already as that of a dataset, and track it."""
 
+    def describe(self, seen: Seen, layer: Layer) -> None:
+        """Have a table say of itself what its dataset does: title, description, metadata."""
+
     def track(self, layer: Layer, seen: Seen | None = None) -> None:
         """Give a table the triggers that track its edits, anew where it has some."""
 

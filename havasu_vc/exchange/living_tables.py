@@ -24,6 +24,7 @@ to a connection of ours.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,7 @@ __all__ = [
     "create_index",
     "create_layer",
     "describe_columns",
+    "describe_layer",
     "drop_index",
     "drop_layer",
     "drop_table",
@@ -62,6 +64,9 @@ __all__ = [
 ]
 
 EXACT = "gpkg_havasu_vc_exact"
+METADATA = "metadata.xml"
+_NAMESPACE = re.compile(r"\sxmlns(:gmd)?=[\"']([^\"']+)[\"']")
+_NO_STANDARD = "http://www.isotc211.org/2005/gmd"
 COLUMN = "application/x-havasu-vc-column;id="
 """The text that stands as the type of a column in `gpkg_data_columns`, before its id."""
 _APPLICATION, _VERSION = 0x47504B47, 10300
@@ -172,7 +177,13 @@ def create_layer(database: sqlite3.Connection, layer: Layer) -> None:
     database.execute(
         "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) "
         "VALUES (?, ?, ?, ?, ?)",
-        (layer.table, kind, _identifier(database, layer), layer.said("description") or "", srs_id),
+        (
+            layer.table,
+            kind,
+            _identifier(database, layer, layer.table),
+            layer.said("description") or "",
+            srs_id,
+        ),
     )
     if geometry is not None and geometry.geometry is not None:
         word, _, dimensions = (geometry.geometry.shape or "GEOMETRY").partition(" ")
@@ -185,6 +196,7 @@ def create_layer(database: sqlite3.Connection, layer: Layer) -> None:
         create_index(database, layer.table, geometry.name)
     if not layer.kart:
         describe_columns(database, layer, layer.table)
+    _write_metadata(database, layer, layer.table)
 
 
 def _column_list(layer: Layer) -> Iterator[str]:
@@ -203,13 +215,68 @@ def _column_list(layer: Layer) -> Iterator[str]:
         yield f"UNIQUE ({', '.join(map(quoted, key))})"
 
 
-def _identifier(database: sqlite3.Connection, layer: Layer) -> str | None:
+def describe_layer(database: sqlite3.Connection, old: Layer, layer: Layer, table: str) -> None:
+    """Have a layer that stands say of itself what another version of its dataset does.
+
+    Metadata that is the same in both versions stays as it stands.
+    """
+    database.execute(
+        "UPDATE gpkg_contents SET identifier = ?, description = ? WHERE table_name = ?",
+        (_identifier(database, layer, table), layer.said("description") or "", table),
+    )
+    if old.said(METADATA) != layer.said(METADATA):
+        _drop_metadata(database, table)
+        _write_metadata(database, layer, table)
+
+
+def _write_metadata(database: sqlite3.Connection, layer: Layer, table: str) -> None:
+    """Write the metadata of a layer where its dataset has some, of which a file without is free."""
+    text = layer.said(METADATA)
+    if text is None or not _has_metadata(database):
+        return
+    namespace = _NAMESPACE.search(text)
+    row = database.execute(
+        "INSERT INTO gpkg_metadata (md_scope, md_standard_uri, mime_type, metadata) "
+        "VALUES ('dataset', ?, 'text/xml', ?)",
+        (namespace[2] if namespace else _NO_STANDARD, text),
+    )
+    database.execute(
+        "INSERT INTO gpkg_metadata_reference (reference_scope, table_name, md_file_id) "
+        "VALUES ('table', ?, ?)",
+        (table, row.lastrowid),
+    )
+
+
+def _drop_metadata(database: sqlite3.Connection, table: str) -> None:
+    """Remove the metadata of a layer."""
+    if not _has_metadata(database):
+        return
+    ids = database.execute(
+        "SELECT md_file_id FROM gpkg_metadata_reference WHERE lower(table_name) = lower(?)",
+        (table,),
+    ).fetchall()
+    for query in (
+        "DELETE FROM gpkg_metadata_reference WHERE md_file_id = ?",
+        "DELETE FROM gpkg_metadata WHERE id = ?",
+    ):
+        database.executemany(query, ids)
+
+
+def _has_metadata(database: sqlite3.Connection) -> bool:
+    found = database.execute(
+        "SELECT count(*) FROM sqlite_master WHERE name IN "
+        "('gpkg_metadata', 'gpkg_metadata_reference')"
+    ).fetchone()
+    return bool(found[0] == 2)
+
+
+def _identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str | None:
     """Return the name of a layer for people, which no other layer may have."""
     title = layer.said("title")
     if title is None:
-        return None if layer.kart else layer.table
-    taken = "SELECT 1 FROM gpkg_contents WHERE identifier = ?"
-    if database.execute(taken, (title,)).fetchone() is None:
+        return None if layer.kart else table
+    taken = "SELECT 1 FROM gpkg_contents WHERE identifier = ? AND table_name != ?"
+    if database.execute(taken, (title, table)).fetchone() is None:
         return title
     return f"{layer.table}: {title}"
 
@@ -249,6 +316,7 @@ def drop_table(database: sqlite3.Connection, table: str) -> set[str]:
     ).fetchall():
         drop_index(database, table, column)
     database.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
+    _drop_metadata(database, table)
     about = ("gpkg_geometry_columns", "gpkg_data_columns", "gpkg_ogr_contents", "gpkg_contents")
     for each in about:
         if each in here:

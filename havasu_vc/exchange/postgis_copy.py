@@ -17,7 +17,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidFileError, KeyViolationError
 from havasu_vc.exchange.edit_values import free_name, integer_key
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.living_seen import Seen
+from havasu_vc.exchange.living_seen import Seen, unchanged
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.exchange.postgis_seen import columns_of, look, oid_of, remember
 from havasu_vc.exchange.postgis_server import (
@@ -295,14 +295,19 @@ class PostgisCopy:
         server.run(f"ALTER TABLE {place} ADD PRIMARY KEY ({', '.join(map(quoted, key))})")
         for field in layer.schema.geometries:
             server.run(f"CREATE INDEX ON {place} USING gist ({quoted(field.name)})")
-        title = layer.said("title")
-        if title is not None:
-            server.run(f"COMMENT ON TABLE {place} IS {literal(title)}")
+        if layer.said("title") is not None:
+            self.describe(unchanged(layer, layer.table), layer)
         self._count_on(layer, layer.table)
         server.run(f"ANALYZE {place}")
         self._remember(layer, layer.table)
         self.track(layer)
         return count
+
+    def describe(self, seen: Seen, layer: Layer) -> None:
+        """Have a table say of itself what its dataset does, which here is the title."""
+        title = layer.said("title")
+        words = "NULL" if title is None else literal(title)
+        self._server.run(f"COMMENT ON TABLE {self._place(seen.table)} IS {words}")
 
     def _remember(self, layer: Layer, table: str) -> None:
         if not layer.kart:

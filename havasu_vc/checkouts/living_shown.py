@@ -1,0 +1,124 @@
+"""Edits of a living working copy as people are shown them.
+
+A key that an editor changes is one row that goes and one that comes, alike in all else. Where
+few did, each such pair is one change from the old key to the new, as Kart tells it of its working
+copy; a commit holds them apart. Rows that would overwrite such as a spatial filter hides are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from havasu_vc.checkouts.living_edits import LayerEdits
+from havasu_vc.errors import SpatialFilterConflictError
+from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.writers.values import key_labels
+
+__all__ = ["hidden_lines", "paired_keys", "require_none_hidden", "shown_counts", "shown_edits"]
+
+
+def require_none_hidden(edits: Iterable[LayerEdits]) -> None:
+    """Raise where rows were inserted that have keys of rows outside of the spatial filter."""
+    lines = hidden_lines(edits)
+    if lines:
+        raise SpatialFilterConflictError(
+            "Aborting commit due to conflicting primary key values: rows outside of the spatial "
+            f"filter have them, and would be overwritten. {' '.join(lines)}",
+            hints=(
+                "give these rows other keys",
+                "`havasu-vc commit --allow-spatial-filter-conflicts` overwrites the rows outside",
+            ),
+        )
+
+
+def hidden_lines(edits: Iterable[LayerEdits]) -> list[str]:
+    """Return a line for each dataset that has rows outside of the filter under inserted keys."""
+    lines = []
+    for each in edits:
+        if each.hidden is not None and each.hidden.num_rows:
+            keys, more = each.hidden.slice(0, 50), each.hidden.num_rows - 50
+            labels = key_labels(struct_of(keys), each.base.schema.select(each.base.key.names))
+            names = ", ".join(labels.to_pylist()) + (f", (... {more} more)" if more > 0 else "")
+            lines.append(f"In dataset {each.path} the conflicting primary key values are: {names}")
+    return lines
+
+
+MOST = 400
+"""Rows that came and went, at which pairs are no more looked for; as many as Kart's."""
+_MOST_HELD = 100_000
+"""Changes of any kind that are held in memory to look for pairs."""
+
+
+def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
+    """Return the edits of a layer as they are shown, which in Kart's repositories is Kart's way."""
+    diff = edits.diff(repo)
+    return paired_keys(diff) if repo.git.follows_kart else diff
+
+
+def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
+    """Return how many rows are edited, as they are shown."""
+    counts = edits.counts
+    if not (repo.git.follows_kart and counts.inserts and counts.deletes):
+        return counts
+    if counts.inserts + counts.deletes > MOST:
+        return counts
+    return count_changes(shown_edits(repo, edits).changes)
+
+
+def paired_keys(diff: DatasetDiff) -> DatasetDiff:
+    """Return a diff of edits in which a row with another key is one change."""
+    old, new = diff.old, diff.new
+    if old is None or new is None or old.schema != new.schema or not old.schema.key:
+        return diff
+    return replace(diff, changes=_paired(diff.changes, old.schema))
+
+
+def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBatch]:
+    held: list[ChangeBatch] = []
+    count = held_rows = 0
+    for batch in changes:
+        held.append(batch)
+        count += batch.old.null_count + batch.new.null_count
+        held_rows += len(batch)
+        if count > MOST or held_rows > _MOST_HELD:
+            yield from held
+            yield from changes
+            return
+    if len({batch.data.schema for batch in held}) != 1:
+        yield from held
+        return
+    table = pa.Table.from_batches([batch.data for batch in held]).combine_chunks()
+    (whole,) = table.to_batches() or (held[0].data,)
+    pairs = _pairs(ChangeBatch(whole), {field.name for field in schema.key.fields})
+    if not pairs:
+        yield from held
+        return
+    gone = set(pairs.values())
+    rows = [row for row in range(whole.num_rows) if row not in gone]
+    old = whole.column(0).take(pa.array(rows))
+    new = whole.column(1).take(pa.array([pairs.get(row, row) for row in rows]))
+    yield ChangeBatch.from_structs(old, new)
+
+
+def _pairs(changes: ChangeBatch, key: set[str]) -> dict[int, int]:
+    """Return the row that comes for each that goes and is alike but for its key."""
+
+    def rest(row: dict[str, object]) -> str:
+        return repr([(name, value) for name, value in sorted(row.items()) if name not in key])
+
+    came: dict[str, list[int]] = {}
+    rows = list(zip(changes.old.to_pylist(), changes.new.to_pylist(), strict=True))
+    for place, (old, new) in enumerate(rows):
+        if old is None and new is not None:
+            came.setdefault(rest(new), []).append(place)
+    pairs: dict[int, int] = {}
+    for place, (old, new) in enumerate(rows):
+        if new is None and old is not None and (alike := came.get(rest(old))):
+            pairs[place] = alike.pop(0)
+    return pairs

@@ -1,0 +1,163 @@
+"""What a person changes in a layer's description: title, text, reference system, metadata."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, invoke, succeed
+from tests.support.templates import copy_tree
+
+XML = '<gmd:MD_Metadata xmlns:gmd="http://www.isotc211.org/2005/gmd"/>'
+
+
+@pytest.fixture(scope="session", params=["havasu", "kart"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of either kind with a titled dataset and a working copy."""
+    folder = tmp_path_factory.mktemp("described")
+    repo = folder / "repo"
+    (folder / "points.csv").write_text(FIRST)
+    succeed(invoke(["init", repo, *(["--kart"] if request.param == "kart" else [])]))
+    options = ["--primary-key", "id", "--crs", "EPSG:4326"]
+    succeed(invoke(["-C", repo, "import", folder / "points.csv", *options]))
+    succeed(invoke(["-C", repo, "meta", "set", "points", "title=Some points"]))
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    return repo
+
+
+@pytest.fixture
+def repo(made: Path, tmp_path: Path) -> Path:
+    return copy_tree(made, tmp_path / "repo")
+
+
+def sql(repo: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        found = database.execute(statement, values).fetchall()
+        database.commit()
+    return found
+
+
+def described(repo: Path) -> tuple[object, ...]:
+    (row,) = sql(repo, "SELECT identifier, description FROM gpkg_contents")
+    return row
+
+
+def changes(repo: Path) -> dict[str, object]:
+    diff = json.loads(succeed(invoke(["-C", repo, "diff", "-o", "json"])).stdout)
+    found = diff["kart.diff/v1+hexwkb"]
+    assert set(found) <= {"points"}
+    meta: dict[str, object] = found.get("points", {}).get("meta", {})
+    assert "feature" not in found.get("points", {})
+    return meta
+
+
+def test_a_title_and_a_text_are_edits_that_a_commit_takes(repo: Path) -> None:
+    assert described(repo) == ("Some points", "")
+    assert changes(repo) == {}
+    sql(repo, "UPDATE gpkg_contents SET identifier = 'Better', description = 'All of them'")
+    assert changes(repo) == {
+        "title": {"-": "Some points", "+": "Better"},
+        "description": {"+": "All of them"},
+    }
+    status = json.loads(succeed(invoke(["-C", repo, "status", "-o", "json"])).stdout)
+    told = status["kart.status/v2"]["workingCopy"]["changes"]["points"]
+    assert told["meta"] == {"inserts": 1, "updates": 1}
+    assert invoke(["-C", repo, "switch", "-d", "HEAD^"]).exit_code == 29
+
+    succeed(invoke(["-C", repo, "commit", "-m", "Describe"]))
+    assert changes(repo) == {}
+    meta = json.loads(succeed(invoke(["-C", repo, "meta", "get", "points", "-o", "json"])).stdout)
+    assert meta["points"]["title"] == "Better" and meta["points"]["description"] == "All of them"
+
+    succeed(invoke(["-C", repo, "switch", "-d", "HEAD^"]))
+    assert described(repo) == ("Some points", "")
+    succeed(invoke(["-C", repo, "switch", "main"]))
+    assert described(repo) == ("Better", "All of them")
+    assert changes(repo) == {}
+
+
+def test_one_of_them_is_committed_and_the_other_brought_back(repo: Path) -> None:
+    sql(repo, "UPDATE gpkg_contents SET identifier = 'Better', description = 'All of them'")
+    succeed(invoke(["-C", repo, "commit", "points:meta:title", "-m", "Title"]))
+    assert changes(repo) == {"description": {"+": "All of them"}}
+    succeed(invoke(["-C", repo, "restore", "points"]))
+    assert changes(repo) == {} and described(repo) == ("Better", "")
+
+
+def test_what_an_editor_writes_of_its_own_is_no_title(repo: Path) -> None:
+    for told in ("points", "points: Some points", " Some points "):
+        sql(repo, "UPDATE gpkg_contents SET identifier = ?", told)
+        assert changes(repo) == {}, told
+    sql(repo, "UPDATE gpkg_contents SET identifier = NULL")
+    assert changes(repo) == {"title": {"-": "Some points"}}
+
+
+def test_another_reference_system_is_an_edit_and_can_be_dropped(repo: Path) -> None:
+    wkt = (
+        'PROJCS["Ours",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
+        'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],'
+        'PROJECTION["Transverse_Mercator"],PARAMETER["latitude_of_origin",0],'
+        'PARAMETER["central_meridian",171],PARAMETER["scale_factor",1],'
+        'PARAMETER["false_easting",0],PARAMETER["false_northing",0],UNIT["metre",1],'
+        'AUTHORITY["OURS","100002"]]'
+    )
+    values = ("Ours", 100002, "OURS", 100002, wkt, None)
+    sql(repo, "INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", *values)
+    sql(repo, "UPDATE gpkg_geometry_columns SET srs_id = 100002")
+    sql(repo, "UPDATE gpkg_contents SET srs_id = 100002")
+    found = changes(repo)
+    assert set(found) == {"crs/EPSG:4326.wkt", "crs/OURS:100002.wkt", "schema.json"}
+    succeed(invoke(["-C", repo, "restore"]))
+    assert changes(repo) == {}
+    assert sql(repo, "SELECT srs_id FROM gpkg_geometry_columns") == [(4326,)]
+
+    sql(repo, "INSERT OR REPLACE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", *values)
+    sql(repo, "UPDATE gpkg_geometry_columns SET srs_id = 100002")
+    succeed(invoke(["-C", repo, "commit", "-m", "Ours"]))
+    assert changes(repo) == {}
+    meta = json.loads(succeed(invoke(["-C", repo, "meta", "get", "points", "-o", "json"])).stdout)
+    assert "crs/OURS:100002.wkt" in meta["points"] and "crs/EPSG:4326.wkt" not in meta["points"]
+
+
+def test_metadata_goes_in_from_a_geopackage_and_stands_in_the_working_copy(
+    repo: Path, tmp_path: Path
+) -> None:
+    if not (repo / ".kart").exists():
+        pytest.skip("a Havasu dataset keeps no metadata in XML")
+    source = tmp_path / "source.gpkg"
+    succeed(invoke(["-C", repo, "export", "points", source]))
+    with closing(sqlite3.connect(source)) as database:
+        database.execute(
+            "CREATE TABLE gpkg_metadata (id INTEGER PRIMARY KEY, md_scope TEXT, md_standard_uri "
+            "TEXT, mime_type TEXT, metadata TEXT)"
+        )
+        database.execute(
+            "CREATE TABLE gpkg_metadata_reference (reference_scope TEXT, table_name TEXT, "
+            "column_name TEXT, row_id_value INTEGER, timestamp TEXT, md_file_id INTEGER, "
+            "md_parent_id INTEGER)"
+        )
+        database.execute(
+            "INSERT INTO gpkg_metadata VALUES (5, 'dataset', 'x', 'text/xml', ?)", (XML,)
+        )
+        database.execute(
+            "INSERT INTO gpkg_metadata_reference (reference_scope, table_name, "
+            "md_file_id) VALUES ('table', 'source', 5)"
+        )
+        database.commit()
+    succeed(invoke(["-C", repo, "import", source, "described"]))
+    item = json.loads(
+        succeed(invoke(["-C", repo, "meta", "get", "described", "-o", "json"])).stdout
+    )
+    assert item["described"]["metadata.xml"] == XML
+    asked = (
+        "SELECT r.table_name, m.metadata, m.md_standard_uri FROM gpkg_metadata m "
+        "JOIN gpkg_metadata_reference r ON m.id = r.md_file_id"
+    )
+    assert sql(repo, asked) == [("described", XML, "http://www.isotc211.org/2005/gmd")]
+    succeed(invoke(["-C", repo, "switch", "-d", "HEAD^"]))
+    assert sql(repo, asked) == []
+    succeed(invoke(["-C", repo, "switch", "main"]))
+    assert sql(repo, asked) == [("described", XML, "http://www.isotc211.org/2005/gmd")]
+    assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
