@@ -55,6 +55,7 @@ _BY_GDAL = (
     ExportFormat.GEOJSONSEQ,
     ExportFormat.FLATGEOBUF,
 )
+_GDAL = "gdal_writer:write_rows"
 _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 
 
@@ -99,17 +100,45 @@ def write_file(
     chosen = format or format_of(path)
     notes = Notes()
     form: object = _parquet_form(parquet, chosen)
-    if gdal is not None:
-        if chosen not in _BY_GDAL:
+    if gdal is not None and (chosen is not ExportFormat.CSV or gdal.asks_gdal):
+        if chosen not in (*_BY_GDAL, ExportFormat.CSV):
             raise InvalidArgumentError(
                 f"options for GDAL do not go with {chosen.label}, which it does not write",
                 hints=(f"it writes {', '.join(each.value for each in _BY_GDAL)}",),
             )
         form = gdal
     geometries = outgoing_geometries(header, chosen, crs, notes)
-    with replacing(path, overwrite=overwrite) as temporary:
+    keep = _has_other_layers(path, chosen, gdal, overwrite=overwrite)
+    with replacing(path, overwrite=overwrite or keep) as temporary:
+        if keep:
+            shutil.copyfile(path, temporary)
         rows = _write(temporary, header, geometries, batches, format=chosen, notes=notes, form=form)
     return Written(rows, tuple(notes.lines))
+
+
+def _has_other_layers(
+    path: Path, format: ExportFormat, gdal: GdalForm | None, *, overwrite: bool
+) -> bool:
+    """Whether a file is there that gets one more layer, or a layer of it anew.
+
+    Raises `InvalidArgumentError` where it has the layer, unless that is to be replaced.
+    """
+    if format is not ExportFormat.GPKG or gdal is None or gdal.layer is None:
+        return False
+    try:
+        with open(path, "rb") as file:
+            if file.read(15) != b"SQLite format 3":
+                return False
+    except OSError:
+        return False
+    from havasu_vc.exchange.gdal import list_layers
+
+    require_unheld(path)
+    if gdal.layer in list_layers(str(path)) and not overwrite:
+        raise InvalidArgumentError(
+            f"{path} has a layer {gdal.layer!r} already", hints=("--overwrite replaces it",)
+        )
+    return True
 
 
 def _write(
@@ -122,7 +151,7 @@ def _write(
     notes: Notes,
     form: object,
 ) -> int:
-    writer = format_written(format).writer
+    writer = _GDAL if isinstance(form, GdalForm) else format_written(format).writer
     assert writer is not None
     rows: int = load(writer)(
         path, header, geometries, batches, format=format, notes=notes, form=form

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
@@ -22,6 +24,7 @@ from havasu_vc.exchange.export_columns import (
 )
 from havasu_vc.exchange.formats import ExportFormat, GdalForm, format_written
 from havasu_vc.exchange.gdal import write_stream
+from havasu_vc.exchange.ogr_formats import read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import overlapping, ranges
@@ -82,8 +85,19 @@ def write_rows(
     wanted = form if isinstance(form, GdalForm) else GdalForm()
     name = wanted.layer or path.stem
     metadata = layer_metadata(header, name)
+    if _is_taken(path, metadata["IDENTIFIER"], name):
+        metadata["IDENTIFIER"] = f"{name}: {metadata['IDENTIFIER']}"
     layer = GdalLayer(name, header.schema, geometries, metadata, wanted)
     return write_gdal(path, layer, batches, format=format, notes=notes)
+
+
+def _is_taken(path: Path, title: str, layer: str) -> bool:
+    """Whether another layer of a GeoPackage that is there has a title, which no two may have."""
+    if path.suffix.lower() != ".gpkg" or not path.exists():
+        return False
+    query = "SELECT 1 FROM gpkg_contents WHERE identifier = ? AND table_name != ?"
+    with closing(sqlite3.connect(read_only(str(path)), uri=True)) as database:
+        return database.execute(query, (title, layer)).fetchone() is not None
 
 
 def layer_metadata(header: DatasetHeader, name: str) -> dict[str, str]:
@@ -105,7 +119,12 @@ def write_gdal(
 ) -> int:
     """Write a layer and return the number of rows."""
     main = next(iter(layer.geometries), None)
-    if format in (ExportFormat.SHAPEFILE, ExportFormat.FLATGEOBUF) and main is None:
+    shapeless = format is ExportFormat.SHAPEFILE and layer.form.shapeless and main is None
+    if (
+        format in (ExportFormat.SHAPEFILE, ExportFormat.FLATGEOBUF)
+        and main is None
+        and not shapeless
+    ):
         raise InvalidArgumentError(
             f"{format.label} needs geometries, and this dataset has none",
             hints=("export to .csv, .gpkg or .parquet",),
@@ -119,6 +138,10 @@ def write_gdal(
     columns = [_column(each, layer, format, notes, shape=shape) for each in layer.schema.fields]
     columns = _renamed(columns, format, notes)
     plan = key_plan(layer.schema, columns, layer.form, format)
+    if shapeless:
+        notes.say("the table has no geometries, so no row of the shapefile has a shape")
+        nothing = Outgoing("geometry", pa.binary(), _nothing)
+        plan = replace(plan, columns=(*plan.columns, (0, nothing)))
     columns, key = [column for _, column in plan.columns], plan.key
     _refuse_equal_names([column.name for column in columns], format)
     schema = pa.schema([pa.field(column.name, column.type) for column in columns])
@@ -136,8 +159,14 @@ def write_gdal(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     how = _how(layer, format, shape, plan.fid, schema.names)
+    if shapeless:
+        how |= {"geometry_name": "geometry", "geometry_type": "Unknown", "crs": None}
     write_stream(str(path), schema, converted(), how)
     return count[0]
+
+
+def _nothing(values: pa.Array) -> pa.Array:
+    return pa.nulls(len(values), pa.binary())
 
 
 def _with_geometry(
@@ -244,7 +273,7 @@ def _how(
     fid: str | None,
     names: Sequence[str],
 ) -> dict[str, Any]:
-    how: dict[str, Any] = {"layer": layer.name, "driver": format_written(format).driver}
+    how: dict[str, Any] = {"layer": layer.name, "driver": format_written(format).driver or "CSV"}
     options: dict[str, str] = {}
     if shape is not None:
         how |= geometry_options(shape.geometry, shape.shape)

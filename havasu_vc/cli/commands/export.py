@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.errors import StorageError
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
@@ -23,6 +25,8 @@ from havasu_vc.transfer import ExportRequest
 
 __all__ = ["command"]
 
+_IN_FOLDERS = {"shapefile": ".shp", "flatgeobuf": ".fgb", "csv": ".csv"}
+"""The ends of files that GDAL writes one for each layer of a folder."""
 _DRIVERS = {
     "esri shapefile": "shapefile",
     "flatgeobuf": "flatgeobuf",
@@ -52,8 +56,32 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     return chosen, file
 
 
+def _in_folder(name: str, file: Path, dataset: str, layer: str | None) -> Path:
+    """Return the file of a layer in a folder that `DRIVER:FOLDER` names, as GDAL has it there."""
+    end = _IN_FOLDERS.get(name)
+    return file if end is None or file.suffix else file / f"{layer or dataset}{end}"
+
+
+@contextmanager
+def _folder_made(folder: Path) -> Iterator[None]:
+    """Make a folder that is not there, which goes again where nothing comes into it."""
+    there = folder.exists()
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        if not there:
+            with suppress(OSError):
+                folder.rmdir()
+
+
 def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> GdalForm:
     """Return what is asked of GDAL with what Kart takes where nothing is said."""
+    if chosen == "shapefile" or (chosen is None and file.suffix.lower() == ".shp"):
+        return replace(gdal, shapeless=True)
     if chosen != "gpkg" and (chosen is not None or file.suffix.lower() != ".gpkg"):
         return gdal
     as_field = True if gdal.key_as_field is None else gdal.key_as_field
@@ -121,6 +149,7 @@ def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> G
     drop_empty=Spelt("--drop-empty-geometry-features"),
     key_as_fid=Spelt("--primary-key-as-fid/--no-primary-key-as-fid"),
     key_as_field=Spelt("--primary-key-as-field/--no-primary-key-as-field"),
+    without=("shapeless",),
 )
 @engine_option
 @json_option
@@ -158,6 +187,10 @@ def command(
             f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"
         )
     chosen, file = _driver(Path(request.file), request.format)
+    into = request.format is None and chosen is not None
+    if into and chosen is not None:
+        layer = None if gdal is None else gdal.layer
+        file = _in_folder(chosen, file, path.replace("/", "__"), layer)
     if is_called_kart():
         form = _as_karts(gdal or GdalForm(), path, chosen, file)
         gdal = None if form == GdalForm() else form
@@ -196,7 +229,8 @@ def command(
         )
         what = "raster"
     else:
-        result = repo.export.by(asked)
+        with _folder_made(file.parent) if into else nullcontext():
+            result = repo.export.by(asked)
         what = "row"
     invocation.result("havasu.export/v1", copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
