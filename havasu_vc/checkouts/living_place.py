@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
-from havasu_vc.exchange.addresses import is_address, parse_address
+from havasu_vc.exchange.addresses import is_address, parse_address, same_schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
@@ -155,6 +155,12 @@ def require_other_file(repo: OpenRepo, file: str | Path, instead: str) -> None:
     A library that opens it in this process, and closes it, drops the lock that holds it.
     """
     place = living_place(repo)
+    if place is not None and place.path is None and is_address(str(file)):
+        other = parse_address(str(file))
+        if same_schema(other, parse_address(place.address)):
+            raise InvalidArgumentError(
+                f"{other.shown} is the working copy of this repository", hints=(instead,)
+            )
     if place is None or place.path is None or not place.exists:
         return
     try:

@@ -54,8 +54,22 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"(.+) is the working copy of this repository",
             "Import-source is already inside working-copy.",
         ),
+        (
+            r"'(.+)' cannot be used as a name: some file systems cannot tell it from the dataset "
+            r"'(.+)'",
+            r"Dataset path '\1' conflicts with existing path '\2'",
+        ),
+        (
+            r"(.+) lacks its file (.+)",
+            r"Import source was missing some required files: \2",
+        ),
         (r"there is no file (\w+:.+)", r"'\1' doesn't appear to be valid"),
         (r"there is no file (.+)", r"Couldn't find '\1'"),
+        (r"[^/]+\.\w+ cannot be written: (.+)", r"Error running GDAL OGR driver: \1"),
+        (
+            r"(.+) has no dataset at HEAD, nor says of which form it is",
+            "Current directory is not a Kart repository (no Kart datasets found at HEAD commit)",
+        ),
         (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
         (
             r"the patch changes nothing: it has no (`.*`)",
@@ -96,6 +110,9 @@ _CODES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile("Merge cannot be completed until"), 20),
     (re.compile("There are still unresolved meta-item conflicts"), 20),
     (re.compile("Cannot import to .+ - already exists in repository"), 31),
+    (re.compile("Dataset path '.+' conflicts with existing path"), 31),
+    (re.compile("The --renumber option only works for"), 20),
+    (re.compile("No table specified"), 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""
 

@@ -24,6 +24,7 @@ import click
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
 from havasu_vc.errors import RepositoryNotFoundError, StateError, UnsupportedVersionError
+from havasu_vc.model.names import HAVASU_MARKER, KART_VERSION, OLD_VERSION
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ class Invocation:
             stand_in()
         if is_called_kart() and not oldest:
             _refuse_oldest(repo.git)
+            _refuse_others(repo)
         return repo
 
     def _progress(self) -> Progress | None:
@@ -175,6 +177,29 @@ def _refuse_oldest(git: GitRepository) -> None:
             f"the repository is in Kart's form V{number}, and forms from V2 are read here",
             hints=("`kart upgrade` of Kart itself brings it to V3",),
         )
+
+
+def _refuse_others(repo: Repo) -> None:
+    """Refuse a repository in which Kart sees none: of git alone, or without any dataset.
+
+    One with Havasu datasets is ours, by whichever name.
+    """
+    from havasu_vc.store.trees import find_entry
+
+    git, head = repo.git, repo.opened.head()
+    kinds = {folder.marker for folder in repo.folders(head).values()}
+    if git.follows_kart:
+        if kinds or head.commit is None:
+            return
+        if not any(
+            find_entry(git.objects, head.tree, name) for name in (KART_VERSION, OLD_VERSION)
+        ):
+            error = RepositoryNotFoundError(str(repo.path))
+            error.message = f"{repo.path} has no dataset at HEAD, nor says of which form it is"
+            raise error
+    elif not git.is_bare and not os.environ.get("KART_ALLOW_FROM_GIT"):
+        if HAVASU_MARKER not in kinds:
+            raise RepositoryNotFoundError(str(repo.path))
 
 
 def wants_color() -> bool:

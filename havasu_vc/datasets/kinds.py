@@ -109,12 +109,16 @@ class DatasetKind:
         *,
         meta: Mapping[str, bytes],
         hilbert: int | None = None,
+        declared: Mapping[str, str] | None = None,
     ) -> NewTable:
         """Return a new dataset in the making; `meta` are documents besides those of its schema.
 
-        With `hilbert`, rows that stand in files stand along the curve of that column.
+        With `hilbert`, rows that stand in files stand along the curve of that column. What
+        columns are `declared` as in SQL is kept where the kind says so of a column.
         """
         build = import_module(f"{self.package}.build")
+        if self.of_kart and declared:
+            schema = build.fitted(schema, declared)
         made = build.new_table(path, schema, storage, meta=meta, hilbert=hilbert)
         return cast("NewTable", made)
 

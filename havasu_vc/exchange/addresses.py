@@ -14,7 +14,16 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.records import dataclass
 
-__all__ = ["Address", "is_address", "parse_address", "path_of_url", "short_place", "shown_place"]
+__all__ = [
+    "Address",
+    "is_address",
+    "parse_address",
+    "parse_table_address",
+    "path_of_url",
+    "same_schema",
+    "short_place",
+    "shown_place",
+]
 
 _FORM = "postgresql://USER@HOST/DATABASE/SCHEMA"
 _SECRET = ("password", "sslpassword")
@@ -76,6 +85,34 @@ def short_place(text: str) -> str:
     ('parcels', 'roads.gpkg')
     """
     return parse_address(text).schema if is_address(text) else PurePath(text).name
+
+
+def parse_table_address(text: str) -> tuple[str, str | None]:
+    """Return the address of a schema and the table behind it, which Kart has as its third name.
+
+    >>> parse_table_address("postgresql://ana@host/gis/parcels/lots?a=b")
+    ('postgresql://ana@host/gis/parcels?a=b', 'lots')
+    >>> parse_table_address("postgresql://ana@host/gis/parcels")
+    ('postgresql://ana@host/gis/parcels', None)
+    """
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return text, None  # `parse_address` says why
+    path = parts.path.strip("/").split("/")
+    if len(path) != 3 or not all(path):
+        return text, None
+    return urlunsplit(parts._replace(path="/" + "/".join(path[:2]))), unquote(path[2])
+
+
+def same_schema(one: Address, other: Address) -> bool:
+    """Whether two addresses name one schema, whoever connects to it."""
+    places = []
+    for each in (one, other):
+        parts = urlsplit(each.connection)
+        asked = sorted(pair for pair in parse_qsl(parts.query) if pair[0] in ("host", "port"))
+        places.append((parts.hostname, parts.port or 5432, parts.path, asked, each.schema))
+    return places[0] == places[1]
 
 
 def parse_address(text: str) -> Address:

@@ -280,3 +280,10 @@ class GdalForm:
     that can be."""
     key_as_field: bool | None = None
     """Whether the key is a column as well; by default where it would be lost otherwise."""
+    shapeless: bool = False
+    """Whether a shapefile is made of a table without geometries too, with none in each row."""
+
+    @property
+    def asks_gdal(self) -> bool:
+        """Whether more is asked than the name of a layer, which any writer knows."""
+        return self != GdalForm(layer=self.layer, shapeless=self.shapeless)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -74,6 +75,8 @@ class _Reading:
     """How many rows the file says it has, where it says so reliably."""
     checks: tuple[ValueCheck, ...] = ()
     """Checks that values of a GeoPackage are held against."""
+    as_multi: bool = False
+    """Whether geometries of one part become such of several parts."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,10 @@ class OgrSource:
     reading: _Reading
     ranges: tuple[str | None, ...]
     """Conditions that cut the layer into parts, in file order; None for the whole."""
+    declared: Mapping[str, str]
+    """Types in SQL that columns of text are declared with, where these have a length."""
+    xml: str | None = None
+    """Its metadata in XML, as a GeoPackage has it."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return one task for each range of feature ids, or one for the layer."""
@@ -125,8 +132,13 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         said = info["crs"]
         known = said if said and not any(word in said for word in _UNDEFINED) else None
         identifier = crs.name(known, file.shown_path)
-        geometries[names[geometry]] = GeometryColumn(crs=identifier, shape=_shape(file, info))
-    ordered = [name for name in (fid, geometry) if name is not None] + list(fields)
+        shape = _shape(file, info, as_multi=options.for_kart)
+        geometries[names[geometry]] = GeometryColumn(crs=identifier, shape=shape)
+    shapes = file.driver == "ESRI Shapefile"
+    first = [name for name in fields if name in (options.primary_key or ())]
+    first = first if shapes and options.for_kart else []
+    ordered = [name for name in (fid, *first, geometry) if name is not None]
+    ordered += [name for name in fields if name not in first]
     plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
     hint = (names[fid],) if fid is not None else ()
     layout = lay_out(plain, geometries, options, key_hint=hint)
@@ -147,6 +159,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         batch_rows=_batch_rows(file.input_bytes, rows),
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
+        as_multi=shapes and options.for_kart,
     )
     metadata = info.get("layer_metadata") or {}
     title = metadata.get("IDENTIFIER") or None
@@ -162,7 +175,39 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         notes=(*times.notes, *_rounding_notes(file, layer, arrow, fields)),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
+        declared={names[name]: f"text({size})" for name, size in _lengths(arrow).items()},
+        xml=_xml(file, layer),
     )
+
+
+_XML = """
+SELECT m.metadata FROM gpkg_metadata m JOIN gpkg_metadata_reference r ON r.md_file_id = m.id
+WHERE lower(r.table_name) = lower(?) AND r.column_name IS NULL AND r.row_id_value IS NULL
+  AND m.mime_type IN ('text/xml', 'application/xml') AND length(m.metadata) < 10000000
+ORDER BY m.id LIMIT 1
+"""
+
+
+def _xml(file: VectorFile, layer: str) -> str | None:
+    """Return the metadata in XML that a GeoPackage has of a layer."""
+    if file.driver != "GPKG":
+        return None
+    try:
+        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
+            row = database.execute(_XML, (layer,)).fetchone()
+    except sqlite3.Error:
+        return None  # it has no such tables
+    return str(row[0]) if row and row[0] else None
+
+
+def _lengths(arrow: pa.Schema) -> dict[str, int]:
+    """Return how long texts of columns may be, where the file says so."""
+    found = {
+        field.name: int((field.metadata or {}).get(b"GDAL:OGR:width", 0))
+        for field in arrow
+        if pa.types.is_string(field.type)
+    }
+    return {name: length for name, length in found.items() if length > 0}
 
 
 def _checks(
@@ -211,6 +256,8 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
             }
             for name, _ in reading.layout.encodings:
                 columns[name] = _no_bytes_as_null(columns[name])
+                if reading.as_multi:
+                    columns[name] = _several_parts(columns[name])
             yield pa.RecordBatch.from_arrays([columns[name] for name in wanted], list(wanted))
     if reading.rows is not None and rows != reading.rows:
         raise cut_short(reading.shown_path, f"{rows} of its {reading.rows} rows are there")
@@ -222,6 +269,20 @@ def _no_bytes_as_null(column: pa.Array) -> pa.Array:
         column = column.storage
     empty = pc.equal(pc.binary_length(column), 0)
     return pc.if_else(empty, None, column) if pc.any(empty).as_py() else column
+
+
+def _several_parts(column: pa.Array) -> pa.Array:
+    """Return geometries as GDAL's WKB, in which lines and polygons are such of several parts."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    heads = pc.binary_slice(column, 0, 5)
+    for head in pc.unique(pc.drop_null(heads)).to_pylist():
+        order, kind = struct.unpack("<BI", head)
+        if order == 1 and kind % 1000 in (2, 3):
+            parts = pa.scalar(struct.pack("<BII", 1, kind + 3, 1), column.type)
+            several = pc.binary_join_element_wise(parts, column, pa.scalar(b"", column.type))
+            column = pc.if_else(pc.equal(heads, head), several, column)
+    return column
 
 
 def _narrowed(reading: _Reading, layout: SourceLayout) -> _Reading:
@@ -275,7 +336,7 @@ def _free_name(wanted: Sequence[str], taken: Any) -> str:
     return next(name for name in wanted if name.lower() not in lower)
 
 
-def _shape(file: VectorFile, info: Mapping[str, Any]) -> str | None:
+def _shape(file: VectorFile, info: Mapping[str, Any], *, as_multi: bool) -> str | None:
     """Return the geometry type that a layer announces, if its values are all of it."""
     said = str(info["geometry_type"] or "Unknown")
     words = said.replace("2.5D ", "").replace("Measured 3D ", "").replace("Measured ", "").split()
@@ -287,7 +348,9 @@ def _shape(file: VectorFile, info: Mapping[str, Any]) -> str | None:
     if kind in ("UNKNOWN", "GEOMETRY", "NONE"):
         return None
     if file.driver == "ESRI Shapefile" and kind in ("POLYGON", "LINESTRING"):
-        return None  # a shapefile calls one part and several by one name
+        if not as_multi:
+            return None  # a shapefile calls one part and several by one name
+        kind = f"MULTI{kind}"
     return f"{kind} {dimensions}".strip()
 
 

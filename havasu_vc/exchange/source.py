@@ -133,5 +133,7 @@ class SourceOptions:
     """The text between CSV values; by default a tab in .tsv and .tab, else found out."""
     csv_encoding: str = "utf-8"
     """How a CSV is encoded."""
+    for_kart: bool = False
+    """Whether a file of shapes comes as Kart takes it: the key first, one part as several."""
     raster: RasterReading = field(default_factory=RasterReading)
     """How images become rasters."""

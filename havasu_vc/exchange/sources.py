@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import glob
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -47,13 +49,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WindowedSource",
+    "declared_types",
     "list_source_layers",
     "meets",
     "open_sources",
     "parse_table_location",
     "read_as",
     "rows_meeting",
+    "titled_layers",
     "windowed",
+    "xml_metadata",
 ]
 
 
@@ -143,6 +148,39 @@ def list_source_layers(location: str) -> list[str]:
         return table_names(location)
     found = _find(location)
     return [found.name] if found.format.reader is not None else list(_layers_of(found))
+
+
+def declared_types(source: Source) -> Mapping[str, str]:
+    """Return the types in SQL that columns are declared with, where the file says so."""
+    whole = source.whole if isinstance(source, WindowedSource) else source
+    found: Mapping[str, str] = getattr(whole, "declared", {})
+    return found
+
+
+def xml_metadata(source: Source) -> str | None:
+    """Return the metadata in XML that the file has of a layer."""
+    whole = source.whole if isinstance(source, WindowedSource) else source
+    found: str | None = getattr(whole, "xml", None)
+    return found
+
+
+def titled_layers(location: str) -> dict[str, str]:
+    """Return what the layers at a location are called for people, by name.
+
+    Only a GeoPackage says so; others are called by their names.
+    """
+    named = {name: name for name in list_source_layers(location)}
+    if not location.lower().endswith(".gpkg"):
+        return named
+    from contextlib import closing
+
+    from havasu_vc.exchange.ogr_formats import read_only
+
+    query = "SELECT table_name, identifier FROM gpkg_contents WHERE identifier != ''"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(read_only(location), uri=True)) as file:
+        said = dict(file.execute(query).fetchall())
+        named |= {name: str(said[name]) for name in named if name in said}
+    return named
 
 
 def parse_table_location(location: str) -> tuple[str, str] | None:

@@ -93,6 +93,8 @@ class Understood:
     """Where it has no key, columns that could be one: unique and never null, likely ones first."""
     crs_from: str | None = None
     """Where the CRS comes from: `option`, `file`, `assumed`; None without one."""
+    layer: str = ""
+    """The layer of the source that it is."""
 
 
 @dataclass(frozen=True, slots=True)

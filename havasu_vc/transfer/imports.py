@@ -36,7 +36,7 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.exchange.sources import open_sources, read_as
+from havasu_vc.exchange.sources import declared_types, open_sources, read_as, xml_metadata
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
@@ -92,7 +92,8 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     if request.link:
         return _link(repo, request)
     kind = kind_of_new(repo) if request.kind is None else kind_named(request.kind)
-    request = replace(request, kind=kind.name)
+    options = replace(request.options or options, for_kart=kind.of_kart)
+    request = replace(request, kind=kind.name, options=options)
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
@@ -303,6 +304,8 @@ def _meta(source: Source, kind: DatasetKind, said: TableInfo) -> dict[str, bytes
         meta["meta/description"] = source.description.encode()
     for name, wkt in source.crs.items():
         meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
+    if kind.of_kart and (text := xml_metadata(source)) is not None:
+        meta["meta/metadata.xml"] = text.encode()
     return meta | info_documents(said, kind)
 
 
@@ -331,7 +334,8 @@ def _fresh(
     column = _hilbert(source.schema, request.order)
     hilbert = None if column is None else source.schema.by_name[column].id
     meta = _meta(source, kind, request.said(source, path))
-    new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert)
+    types = declared_types(source)
+    new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert, declared=types)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
     far = engine.distributed and storage.on_demand and curve is None
     far = far and request.replace_ids is None

@@ -97,7 +97,7 @@ def understood(
         crs_from = "option" if options.crs else "assumed" if assumed else "file"
     if not key:
         key_from = "made" if made else None
-    return Understood(rows, columns, key, key_from, possible, crs_from)
+    return Understood(rows, columns, key, key_from, possible, crs_from, source.name)
 
 
 def _taken(field: Field) -> TakenColumn:

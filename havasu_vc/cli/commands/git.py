@@ -39,6 +39,8 @@ def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
         )
     if place is not None and verb in ("mv", "rm") and read_head(place).commit:
         _require_no_dataset(invocation, verb, arguments)
+    if verb in ("clone", "init"):
+        place = None  # these are about another repository, and know nothing of this one
     return run_git_here(arguments, place or invocation.folder, color=invocation.color)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,8 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
 from havasu_vc.datasets.kinds import kind_names
-from havasu_vc.errors import NoChangesError
+from havasu_vc.errors import InvalidArgumentError, NoChangesError
+from havasu_vc.exchange.addresses import parse_table_address, short_place
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.exchange.formats import FORMATS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
@@ -40,6 +42,7 @@ __all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
 
 AUTO = "auto"
 """A word in the place of the name of a key column that is to be found."""
+_BACK = "\\"
 _LISTED = 12
 """Columns that are told; of more, their number."""
 
@@ -136,7 +139,7 @@ def _renames(given: tuple[str, ...]) -> dict[str, str]:
     csv_text=NAMES,
     csv_delimiter=Spelt(parse=_delimiter),
     csv_encoding=Spelt(show_default=True),
-    without=("primary_key", "keep_encoding", "allowed", "columns_of_now", "raster"),
+    without=("primary_key", "keep_encoding", "allowed", "columns_of_now", "for_kart", "raster"),
 )
 @takes(
     RasterReading,
@@ -188,11 +191,15 @@ def command(
         return
     if source is None:
         raise click.UsageError("Missing argument 'SOURCE'.")
-    source = parse_source(source)
+    source, table = parse_table_address(parse_source(source))
     if do_list:
         _list(source, invocation)
         return
     destination, named = _destinations(destinations)
+    if table is not None:
+        named, destination = (f"{table}:{destination}" if destination else table, *named), None
+    if not (named or destination or request.layers or request.all_layers):
+        named = _asked_layers(source)
     raster = raster or RasterReading()
     options = dataclasses.replace(
         reading or SourceOptions(),
@@ -216,7 +223,9 @@ def command(
     invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
     replaces, dry_run = request.replace, request.dry_run
-    tell_import(invocation, repo, result, seconds=seconds, replace=replaces, dry_run=dry_run)
+    tell_import(
+        invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry_run
+    )
     if not dry_run and not no_checkout:
         make_karts_copy(invocation, repo)
 
@@ -246,8 +255,37 @@ def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
     if not is_called_kart() or not repo.git.is_kart or repo.workspace.exists:
         return
     made = repo.workspace.create_living(None)
-    invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+    short = Path(made.path).name
+    kind = "GPKG" if short.endswith(".gpkg") else "PostgreSQL"
+    invocation.say(f"Creating {kind} working copy at {short} ...")
     invocation.notes(made.notes)
+
+
+def _asked_layers(source: str) -> tuple[str, ...]:
+    """Return the layer that a person chooses of several, as Kart asks; none where none is asked.
+
+    Called `kart` it is asked also where no terminal is, since scripts answer there.
+    """
+    if not (is_called_kart() or (sys.stdin.isatty() and sys.stderr.isatty())):
+        return ()
+    from havasu_vc.exchange.sources import titled_layers
+
+    layers = titled_layers(source)
+    if len(layers) < 2:
+        return ()
+    click.echo("Tables found:")
+    names = list(layers)
+    for number, (name, title) in enumerate(layers.items(), 1):
+        click.echo(visible(f"{number}. {name} - {title}"))
+    try:
+        answer = click.prompt("Enter number or name of table to import", type=str)
+    except click.Abort as error:
+        none = InvalidArgumentError("No table specified")
+        none.hints = ("name one behind SOURCE, or take all with --all-layers",)
+        raise none from error
+    if answer.isdecimal() and answer not in layers and 0 < int(answer) <= len(names):
+        answer = names[int(answer) - 1]
+    return (answer,)
 
 
 def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -257,6 +295,9 @@ def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """
     if len(given) == 1 and ":" not in given[0] and not is_called_kart():
         return given[0], ()
+    if is_called_kart():  # where a path of Windows names a dataset as well
+        parts = (each.partition(":") for each in given)
+        given = tuple(f"{name}{colon}{path.replace(_BACK, '/')}" for name, colon, path in parts)
     return None, given
 
 
@@ -351,6 +392,7 @@ def tell_import(
     invocation: Invocation,
     repo: Repo,
     result: ImportResult,
+    source: str | None = None,
     *,
     seconds: float | None = None,
     replace: bool = False,
@@ -365,7 +407,12 @@ def tell_import(
             continue
         changed = counts.updates or counts.deletes or replace
         rows = format_counts(counts) if changed else counted(counts.inserts, "row")
-        invocation.say(f"{verb} {rows} into {path}{took}")
+        if source and is_called_kart() and path in result.understood and not (changed or dry_run):
+            layer = f"{short_place(source)}:{result.understood[path].layer}"
+            features = counted(counts.inserts, "feature")
+            invocation.say(f"Importing {features} from {layer} to {path}/ ...")
+        else:
+            invocation.say(f"{verb} {rows} into {path}{took}")
         if path in result.understood and not replace:
             for line in _table_lines(result.understood[path]):
                 invocation.say(line)

@@ -14,6 +14,7 @@ from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import SourceNotFoundError, StateError, StorageError
+from havasu_vc.exchange.addresses import short_place
 from havasu_vc.library import Repo
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def command(
     imported: Imported | None = None
     if source is not None:
         source = parse_source(source)
+        if is_called_kart():
+            invocation.say(f"Reading {short_place(source)}")
         try:
             result = repo.import_(source, all_layers=True, message=message)
         except SourceNotFoundError:
@@ -104,7 +107,7 @@ def command(
                 _take_back(repo, place)
             raise
         imported = import_object(result)
-        tell_import(invocation, repo, result)
+        tell_import(invocation, repo, result, source)
         if not no_checkout:
             make_karts_copy(invocation, repo)
     value: Initialized = {

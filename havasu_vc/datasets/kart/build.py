@@ -32,6 +32,7 @@ from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
+    as_all_declared,
     column_id,
     columns_of_schema,
     format_legend,
@@ -198,6 +199,11 @@ def new_table(
 def schema_of_items(columns: list[Any]) -> Schema:
     """Return the schema that a list of columns means."""
     return schema_of_columns(columns)
+
+
+def fitted(schema: Schema, declared: Mapping[str, str]) -> Schema:
+    """Return a schema that keeps the lengths and sizes that columns have in SQL."""
+    return as_all_declared(schema, declared)
 
 
 def crs_document(wkt: str) -> bytes:

@@ -51,7 +51,7 @@ from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
     Legend,
-    as_declared,
+    as_all_declared,
     columns_of_schema,
     format_columns,
     format_wkt,
@@ -183,9 +183,8 @@ class KartDataset(StoredDataset):
 
     def fitted(self, schema: Schema, declared: Mapping[str, str] | None = None) -> Schema:
         """Return another schema with the key of this dataset; its own where Kart keeps no more."""
-        types = declared or {}
-        fields = (as_declared(each, types.get(each.name, "")) for each in schema.fields)
-        found = Schema(tuple(fields), self.schema.identifier_ids)
+        found = Schema(schema.fields, self.schema.identifier_ids)
+        found = as_all_declared(found, declared or {})
         return self.schema if kart_schema(found) == self.schema else found
 
     def crs_item(self, definition: str) -> bytes:

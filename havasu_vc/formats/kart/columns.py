@@ -36,6 +36,7 @@ __all__ = [
     "GENERATED_KEYS",
     "GeneratedKeys",
     "Legend",
+    "as_all_declared",
     "as_declared",
     "column_id",
     "columns_of_schema",
@@ -541,6 +542,12 @@ def as_declared(field: Field, declared: str) -> Field:
     column = {"id": column_id(field), "name": field.name, **known, **length}
     made = field_of_column(column, field.id, required=field.required)
     return replace(made, physical_name=field.physical_name) if _alike(field, made) else field
+
+
+def as_all_declared(schema: Schema, declared: Mapping[str, str]) -> Schema:
+    """Return a schema whose columns have the lengths and sizes of their types in SQL, by name."""
+    fields = (as_declared(each, declared.get(each.name, "")) for each in schema.fields)
+    return Schema(tuple(fields), schema.identifier_ids)
 
 
 def _alike(field: Field, made: Field) -> bool:
