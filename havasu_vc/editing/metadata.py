@@ -18,6 +18,9 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.tile_sets import is_tile_set, item_document, items_of
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["check_shapes", "edit_meta", "get_meta", "rekeyed", "set_meta"]
 
@@ -35,7 +38,12 @@ def get_meta(
     repo: OpenRepo, dataset: str, names: Sequence[str] = (), *, revision: str = "HEAD"
 ) -> dict[str, Any]:
     """Return meta items of a dataset, all of them when none is named."""
-    meta = dict(repo.dataset(dataset, revision).header.meta)
+    found = repo.revision(revision)
+    folder = repo.folders(found).get(dataset.strip("/"))
+    if folder is not None and is_tile_set(folder):
+        meta = items_of(repo.git.objects, folder)
+    else:
+        meta = dict(repo.dataset(dataset, revision).header.meta)
     if not names:
         return meta
     missing = [name for name in names if name not in meta]
@@ -51,11 +59,33 @@ def set_meta(
     repo: OpenRepo, dataset: str, items: Mapping[str, Any], *, message: str | None = None
 ) -> CommitResult:
     """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
+    message = message or f"Update metadata for {dataset}"
+    folder = repo.folders(repo.head()).get(dataset.strip("/"))
+    if folder is not None and is_tile_set(folder):
+        return _set_items_of_tiles(repo, folder, items, message)
 
     def make(view: Dataset, engine: Engine) -> TreeEdit:
         return edit_meta(view, items, engine)
 
-    return commit_edits(repo, [(dataset, make)], message or f"Update metadata for {dataset}")
+    return commit_edits(repo, [(dataset, make)], message)
+
+
+def _set_items_of_tiles(
+    repo: OpenRepo, folder: DatasetFolder, items: Mapping[str, Any], message: str
+) -> CommitResult:
+    """Commit meta items of a dataset of rasters or point clouds."""
+    known = items_of(repo.git.objects, folder)
+    documents = {name: item_document(name, value) for name, value in items.items()}
+    changed = {
+        f"meta/{name}": data
+        for name, data in documents.items()
+        if data != (None if known.get(name) is None else known[name].encode())
+    }
+    edit = TreeEdit(folder.path, changed, marker=folder.marker)
+    with Transaction(repo) as transaction:
+        commit = transaction.commit([edit], message) if changed else None
+    told = {folder.path: edit.meta} if changed else {}
+    return CommitResult(commit, repo.head_branch, {}, (), told)
 
 
 def edit_meta(view: Dataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:

@@ -220,6 +220,7 @@ class Repo:
     status = uses(lambda: looking.status)
     commit_info = uses(lambda: looking.commit_info)
     log = asks(lambda: looking.LogRequest, lambda: notebook.log)
+    tiles_changed = uses(lambda: looking.tiles_changed)
     describe_dataset = uses(lambda: looking.describe_dataset)
     count_rows = uses(lambda: looking.count_rows)
     choose_rows = asks(lambda: looking.RowsRequest, lambda: looking.choose_rows)

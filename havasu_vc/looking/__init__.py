@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import commit_info as commit_info
     from havasu_vc.looking.histories import log as log
+    from havasu_vc.looking.histories import tiles_changed as tiles_changed
     from havasu_vc.looking.notebook import commit_html as commit_html
     from havasu_vc.looking.notebook import commits_html as commits_html
     from havasu_vc.looking.notebook import table_html as table_html
@@ -56,7 +57,7 @@ __getattr__ = loads(
         "describing": ["Description", "choose_rows", "count_rows", "describe_dataset", "extent_of"],
         "git_diff": ["document_diff"],
         "other_files": ["file_changes"],
-        "histories": ["commit_info", "log"],
+        "histories": ["commit_info", "log", "tiles_changed"],
         "showing": ["create_patch", "diff", "show"],
         "notebook": ["commit_html", "commits_html", "table_html"],
         "pages": ["RowPage", "read_page"],

@@ -11,15 +11,17 @@ from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.tile_sets import TILES, is_tile_set, tile_changes
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
 from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
-__all__ = ["commit_info", "log"]
+__all__ = ["commit_info", "log", "tiles_changed"]
 
 
 def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
@@ -28,6 +30,20 @@ def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
     if identity is None:
         raise NotFoundError(f"{revision} is no commit")
     return info_of(read_commit(repo.git.objects, identity), decorations(repo.git))
+
+
+def tiles_changed(repo: OpenRepo, commit: str) -> dict[str, ChangeCounts]:
+    """Return how many tiles a commit changed in each of Kart's raster and point-cloud datasets."""
+    ends = [repo.folders(repo.resolve(end)) for end in (f"{commit}^?", commit)]
+    found = {}
+    for path in sorted(ends[0].keys() | ends[1].keys()):
+        sides = [folders.get(path) for folders in ends]
+        if any(map(is_tile_set, sides)):
+            sides = [side if is_tile_set(side) else None for side in sides]
+            counts = tile_changes(repo.git.objects, *sides)
+            if counts.total:
+                found[path] = counts
+    return found
 
 
 def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
@@ -140,10 +156,13 @@ def _row_history(
     stack: ExitStack,
 ) -> Alike | None:
     """Return what looks at rows, where rows or columns are asked for."""
-    columns, filters = request.columns, request.filters
-    if not columns and not any(
-        kind == "feature" and key for _, kind, key in map(split_filter, filters)
-    ):
+    columns = request.columns
+    named = [text for text in request.filters if split_filter(text)[1:2] == ("feature",)]
+    of_tiles = {
+        text for text in named if is_tile_set(repo.last_folder(start, split_filter(text)[0]))
+    }
+    filters = [text for text in request.filters if text not in of_tiles]
+    if not columns and not any(split_filter(text)[2] for text in named if text not in of_tiles):
         return None
     from havasu_vc.looking.blaming import RowHistory
 
@@ -166,6 +185,8 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     marker = DEFAULT.marker if folder is None else folder.marker
     if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")
+    if is_tile_set(folder):
+        return f"{path}/{marker}/{TILES}"
     if kind == "feature":
         # Files of rows; a key looks closer.
         return f"{path}/{marker}/{(find_kind(marker) or DEFAULT).rows}"

@@ -16,6 +16,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import raise_last
+from havasu_vc.repo.tile_sets import is_tile_set, meta_diff, tile_changes
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
@@ -60,11 +61,15 @@ def diff_revisions(
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
                 continue
-            if tables_only and not filters and (marker := _other_kind(first, second)):
-                repo.settings.note(
-                    f"{path} differs and is not shown: it is of another kind ({marker})"
-                )
-                continue
+            if tables_only and (marker := _other_kind(first, second)):
+                if all(side is None or is_tile_set(side) for side in (first, second)):
+                    yield from _tile_set_diff(repo, path, first, second)
+                    continue
+                if not filters:
+                    repo.settings.note(
+                        f"{path} differs and is not shown: it is of another kind ({marker})"
+                    )
+                    continue
             try:
                 sides = _view(repo, first, old), _view(repo, second, new)
             except (CorruptionError, StateError) as error:
@@ -77,6 +82,18 @@ def diff_revisions(
         raise_last(repo, broken)
 
     return wanted.chosen(differing())
+
+
+def _tile_set_diff(
+    repo: OpenRepo, path: str, old: DatasetFolder | None, new: DatasetFolder | None
+) -> Iterator[DatasetDiff]:
+    """Yield how the items of a set of tiles differ, and note how many tiles do."""
+    objects = repo.git.objects
+    count = tile_changes(objects, old, new).total
+    if count:
+        tiles = "1 tile differs" if count == 1 else f"{count:,} tiles differ"
+        repo.settings.note(f"{path}: {tiles}, which Kart itself shows")
+    yield from meta_diff(objects, path, old, new)
 
 
 def _is_of_kart(folder: DatasetFolder) -> bool:

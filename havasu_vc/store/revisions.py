@@ -115,6 +115,8 @@ def resolve(repository: GitRepository, name: str) -> Revision:
         if not parents:
             return Revision(name, None, EMPTY_TREE)
         if not repository.objects.has(parents[0]) and repository.handle.is_shallow:
+            if repository.follows_kart:
+                return Revision(name, None, EMPTY_TREE)  # as in Kart, where history begins there
             raise RevisionNotFoundError(name, hints=_shallow(repository))
         return Revision(name, parents[0], commit_tree(repository, parents[0]))
     commit = _commit_id(repository, name)

@@ -69,10 +69,12 @@ def more_of_commits(
 
     def more(commit: CommitInfo) -> dict[str, Any]:
         _, diffs = repo.show(commit.id)
-        differing, counts = [], {}
+        counts = repo.tiles_changed(commit.id)
+        differing = list(counts)
         for diff in diffs:
             changes = count_changes(diff.changes) if rows or kinds else None
-            differing.append(diff.path)
+            if diff.path not in counts:
+                differing.append(diff.path)
             if changes is not None and changes.total:
                 counts[diff.path] = changes
         found: dict[str, Any] = {"datasetChanges": sorted(differing)} if datasets else {}
