@@ -75,6 +75,11 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"the patch changes nothing: it has no (`.*`)",
             r"Failed to parse JSON patch file: patch contains no \1 object",
         ),
+        (r"the patch does not apply: .*", "Patch does not apply"),
+        (
+            r"the patch changes the dataset '(.+)', which is not there",
+            r"Patch contains changes for dataset '\1' which is not in this repository",
+        ),
         (r"the patch does not say who made it.*", "Patch contains no author or head information"),
         (
             r"the repository is in Kart's form V([01]), and forms from V2 are read here",

@@ -6,7 +6,9 @@ row; the others keep their values.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +21,12 @@ from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.other_files import not_a_users_file
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
 from havasu_vc.editing.requests import PatchRequest
-from havasu_vc.errors import InvalidArgumentError, NoChangesError, PatchError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    NoChangesError,
+    PatchError,
+)
 from havasu_vc.formats.patch import (
     MOST_PATCH_BYTES,
     DatasetPatch,
@@ -50,6 +57,9 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_patch"]
 
+MOST_MISFITS = 50
+"""Rows that are named where a patch does not fit them."""
+
 
 def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     """Commit a patch, given as bytes or an open file; without `commit`, only try it.
@@ -65,6 +75,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
         edits: list[TreeEdit] = []
         removed: dict[str, ChangeCounts] = {}
         for part in patch.datasets:
+            _require_known(part, known)
             with repo.settings.open_engine(0) as engine:
                 if part.path not in known:
                     check_dataset_path(part.path, known)
@@ -78,7 +89,8 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
                 else:
                     view = transaction.dataset(part.path)
                     _check_meta(part, view, patch.base)
-                    edits.append(_edited(part, view, own))
+                    with _naming_misfits(repo, part, view, own):
+                        edits.append(_edited(part, view, own))
         files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits} | removed
@@ -99,6 +111,38 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     meta = {edit.path: edit.meta for edit in changed}
     where = branch or repo.head_branch
     return CommitResult(identity, where, counts, meta=meta, as_edits=living is not None)
+
+
+def _require_known(part: DatasetPatch, known: Container[str]) -> None:
+    """Raise for a dataset that is neither there nor made, and for what is not understood of one."""
+    if part.path not in known and not any(each.name == "schema.json" for each in part.meta):
+        error = DatasetNotFoundError(part.path)
+        error.message = f"the patch changes the dataset {part.path!r}, which is not there"
+        raise error
+    if part.unknown:
+        raise PatchError(
+            f"dataset {part.path!r} of the patch has {part.unknown[0]!r}, which is not understood"
+        )
+
+
+@contextmanager
+def _naming_misfits(
+    repo: OpenRepo, part: DatasetPatch, view: Dataset, own: OwnSystem | None
+) -> Iterator[None]:
+    """Have an error name every row that a patch does not fit, not only the first."""
+    try:
+        yield
+    except PatchError as error:
+        from havasu_vc.editing.patch_misfits import misfits
+
+        lines = list(islice(misfits(part, view, own), MOST_MISFITS + 1))
+        if not lines:
+            raise
+        for line in lines[:MOST_MISFITS]:
+            repo.settings.note(line)
+        if len(lines) > MOST_MISFITS:
+            repo.settings.note(f"{part.path}: and more")
+        raise PatchError(f"the patch does not apply: {error.message}", hints=error.hints) from error
 
 
 def _require_rows_alone(

@@ -95,6 +95,8 @@ class DatasetPatch:
     """Changes of meta items."""
     features: tuple[FeatureChange, ...]
     """Changes of rows, in the patch's order."""
+    unknown: tuple[str, ...] = ()
+    """Names of what else it says, which is not understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +288,6 @@ def _content(value: Any, what: str) -> bytes | None:
 
 def _parse_dataset(path: str, value: Mapping[str, Any]) -> DatasetPatch:
     unknown = sorted(set(value).difference(("meta", "feature")))
-    if unknown:
-        raise PatchError(
-            f"dataset {_short(path)} of the patch has {_short(unknown[0])}, which is not understood"
-        )
     meta = _mapping(value.get("meta", {}), f"meta of {_short(path)}")
     features = value.get("feature", [])
     if not isinstance(features, list):
@@ -298,6 +296,7 @@ def _parse_dataset(path: str, value: Mapping[str, Any]) -> DatasetPatch:
         path,
         tuple(_parse_meta(path, name, change) for name, change in meta.items()),
         tuple(_parse_feature(path, number, change) for number, change in enumerate(features, 1)),
+        tuple(unknown),
     )
 
 

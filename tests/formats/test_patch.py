@@ -178,7 +178,6 @@ def test_bad_headers_are_refused(header: dict[str, Any], reason: str) -> None:
     ("dataset", "reason"),
     [
         ([], "dataset 'roads' must be a JSON object"),
-        ({"tile": []}, "'tile', which is not understood"),
         ({"feature": {}}, "feature of 'roads' must be a list"),
         ({"feature": [1]}, "feature 1 of 'roads' must be an object, not a number"),
         ({"feature": [{}]}, "feature 1 of 'roads' must have"),
@@ -194,6 +193,12 @@ def test_bad_headers_are_refused(header: dict[str, Any], reason: str) -> None:
 def test_bad_datasets_are_refused(dataset: Any, reason: str) -> None:
     with pytest.raises(PatchError, match=reason):
         parse({"kart.patch/v1": {}, "kart.diff/v1+hexwkb": {"roads": dataset}})
+
+
+def test_what_else_is_said_of_a_dataset_is_remembered() -> None:
+    said = {"kart.patch/v1": {}, "kart.diff/v1+hexwkb": {"roads": {"tile": [], "meta": {}}}}
+    (part,) = parse(said).datasets
+    assert part.unknown == ("tile",)
 
 
 def test_whole_rows_of_all_kinds_share_a_batch() -> None:

@@ -101,3 +101,36 @@ def test_a_table_made_by_sql_alone_is_added(repo: Path) -> None:
     lines = succeed(invoke(["-C", repo, "add-dataset", "parcels", "-m", "Parcels"])).stdout
     assert lines.splitlines()[0].startswith("[main ") and "Parcels" in lines
     assert "      1 inserts" in lines.splitlines()
+
+
+def test_every_row_that_a_patch_does_not_fit_is_named(repo: Path) -> None:
+    one, two = ({"id": n, "name": name} for n, name in ((1, "uno"), (2, "two")))
+    patch = patch_of(
+        {"++": {**one, "geom": None, "height": 1.0}},
+        {"--": {"id": 9, "name": "nine"}},
+        {"-": two, "+": {**two, "name": "dos"}},
+        {"-": {"id": 3, "name": "drei"}, "+": {"id": 3, "name": "tres"}},
+        {"-": {"id": 8, "name": "eight"}, "+": {"id": 8, "name": "ocho"}},
+    )
+    refused = invoke(["-C", repo, "apply", "-"], stdin=patch)
+    assert refused.exit_code == 22
+    lines = refused.stderr.splitlines()
+    assert {line.removeprefix("Note: ") for line in lines[:-1]} == {
+        "points: Trying to create feature that already exists: 1",
+        "points: Trying to delete nonexistent feature: 9",
+        "points: Trying to update already-changed feature: 3",
+        "points: Trying to update nonexistent feature: 8",
+    }
+    assert lines[-1] == "Error: Patch does not apply"
+
+
+def test_a_dataset_that_is_not_there_is_named(repo: Path) -> None:
+    patch = json.dumps(
+        {"kart.diff/v1+hexwkb": {"roads": {"featureChanges": []}}, "kart.patch/v1": HEADER}
+    )
+    refused = invoke(["-C", repo, "apply", "-"], stdin=patch)
+    assert refused.exit_code == 49
+    why = "Patch contains changes for dataset 'roads' which is not in this repository"
+    assert refused.stderr == f"Error: {why}\n"
+    refused = invoke(["-C", repo, "apply", "-"], stdin=patch.replace("roads", "points"))
+    assert refused.exit_code == 22 and "'featureChanges', which is not understood" in refused.stderr
