@@ -196,7 +196,7 @@ def test_bad_datasets_are_refused(dataset: Any, reason: str) -> None:
 
 
 def test_what_else_is_said_of_a_dataset_is_remembered() -> None:
-    said = {"kart.patch/v1": {}, "kart.diff/v1+hexwkb": {"roads": {"tile": [], "meta": {}}}}
+    said: Any = {"kart.patch/v1": {}, "kart.diff/v1+hexwkb": {"roads": {"tile": [], "meta": {}}}}
     (part,) = parse(said).datasets
     assert part.unknown == ("tile",)
 
