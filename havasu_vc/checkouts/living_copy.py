@@ -54,6 +54,7 @@ from havasu_vc.checkouts.living_following import (
 )
 from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.checkouts.living_shown import (
+    dropped_note,
     hidden_lines,
     require_none_hidden,
     shown_counts,
@@ -165,7 +166,7 @@ class LivingCopy:
                         tables[each.path] = TableChanges(
                             count_meta(each.meta), counts, commit, hidden=each.conflicts
                         )
-                        notes += _dropped_note(each)
+                        notes += dropped_note(each)
                 untracked = self._untracked(file, base)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
                 notes += (*self._about(file, base), *state.untracked_notes)
@@ -588,14 +589,6 @@ class LivingCopy:
 def _label(row: pa.RecordBatch, view: Dataset) -> str:
     label: str = key_labels(struct_of(row), view.schema.select(view.key.names))[0].as_py()
     return label
-
-
-def _dropped_note(edits: LayerEdits) -> Iterator[str]:
-    if edits.is_dropped:
-        yield (
-            f"{edits.path}: its table is gone from the working copy; a commit deletes the dataset, "
-            f"`havasu-vc restore {edits.path}` brings the table back"
-        )
 
 
 def _line(path: str, error: HavasuError) -> str:

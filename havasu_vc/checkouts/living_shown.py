@@ -20,7 +20,23 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["hidden_lines", "paired_keys", "require_none_hidden", "shown_counts", "shown_edits"]
+__all__ = [
+    "dropped_note",
+    "hidden_lines",
+    "paired_keys",
+    "require_none_hidden",
+    "shown_counts",
+    "shown_edits",
+]
+
+
+def dropped_note(edits: LayerEdits) -> Iterator[str]:
+    """Yield what to know of a table that is gone."""
+    if edits.is_dropped:
+        yield (
+            f"{edits.path}: its table is gone from the working copy; a commit deletes the dataset, "
+            f"`havasu-vc restore {edits.path}` brings the table back"
+        )
 
 
 def require_none_hidden(edits: Iterable[LayerEdits]) -> None:
