@@ -186,7 +186,7 @@ def _refuse_others(repo: Repo) -> None:
     """
     from havasu_vc.store.trees import find_entry
 
-    git, head = repo.git, repo.opened.head()
+    git, head = repo.git, repo.head()
     kinds = {folder.marker for folder in repo.folders(head).values()}
     if git.follows_kart:
         if kinds or head.commit is None:

@@ -31,6 +31,7 @@ from havasu_vc.exchange.formats import (
     format_written,
     load,
 )
+from havasu_vc.exchange.gdal import list_layers
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
@@ -131,8 +132,6 @@ def _has_other_layers(
                 return False
     except OSError:
         return False
-    from havasu_vc.exchange.gdal import list_layers
-
     require_unheld(path)
     if gdal.layer in list_layers(str(path)) and not overwrite:
         raise InvalidArgumentError(
