@@ -48,7 +48,7 @@ class Seen:
     """The type in SQL of each column that is new or changed its type, by the name it has now."""
 
     said: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
-    """Items that its description says otherwise than the dataset: `title`, `description`, and as `crs`
+    """Items that its description says otherwise: `title`, `description`, and as `crs`
     the definition of the system of its geometries."""
 
     @property
