@@ -1,4 +1,6 @@
-"""Which branch a person means who switches: as git, also the one before, and one of a remote.
+"""Moves of HEAD: which branch a person means who switches, and where HEAD is then.
+
+Branches are named as in git, also the one before, and one of a remote.
 
 `-` is the branch that HEAD was on before, and `@{-2}` the one before that. A branch that
 only one remote has is made here, and follows that remote's.
@@ -9,13 +11,25 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.records import dataclass
+from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Head
+    from havasu_vc.cli.invocation import Invocation
     from havasu_vc.library import Repo
 
-__all__ = ["Goal", "find_goal", "follow"]
+__all__ = [
+    "Goal",
+    "find_goal",
+    "follow",
+    "head_object",
+    "open_to_switch",
+    "tell_head",
+    "tell_move",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +86,51 @@ def follow(repo: Repo, branch: str, start: str | None) -> None:
     """Let a new branch follow the branch of a remote that it was made from."""
     if start is not None and any(each.name == start for each in repo.branches(remote=True)):
         repo.git.git("branch", "--quiet", f"--set-upstream-to={start}", branch)
+
+
+def tell_move(
+    invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False
+) -> None:
+    """Tell where HEAD is now, and in Kart's place that the working copy is brought there."""
+    if not created:
+        _tell_update(invocation, repo, was)
+    tell_head(invocation, repo, created=created)
+    if created:
+        _tell_update(invocation, repo, was)
+
+
+def _tell_update(invocation: Invocation, repo: Repo, was: str | None) -> None:
+    """Tell as Kart does that the working copy followed HEAD, if that `was` at another commit."""
+    if is_called_kart() and repo.head().commit != was and (living := repo.workspace.living):
+        invocation.say(f"Updating {living.name} ...")
+
+
+def head_object(repo: Repo) -> Head:
+    """Return where HEAD is."""
+    return {"branch": repo.head_branch, "commit": repo.head().commit}
+
+
+def open_to_switch(invocation: Invocation) -> Repo:
+    """Open the repository; Arrow is loaded only where there are tables to bring along."""
+    repo = invocation.open_repo(rows=False)
+    if repo.workspace.is_meant:
+        from havasu_vc.cli.quick_arrow import leave_pandas_out
+
+        leave_pandas_out()
+    return repo
+
+
+def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
+    """Tell where HEAD is now."""
+    branch = repo.head_branch
+    if branch is not None:
+        if created and is_called_kart():
+            upstream = next(each.upstream for each in repo.branches() if each.is_head)
+            track = "" if upstream is None else f" to track '{upstream}'"
+            invocation.say(f"Creating new branch '{branch}'{track}...")
+        else:
+            invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
+        return
+    info = repo.commit_info()
+    subject = info.message.partition("\n")[0]
+    invocation.say(f"HEAD is now at {info.id[:ABBREVIATED]} {subject}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from havasu_vc.cli.commands.switch import head_object
+from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import engine_option, json_option, message_options

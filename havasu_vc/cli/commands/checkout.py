@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import find_goal, follow
-from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_move
+from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.commands.checkout import copy_object, tables_object, tell_tables
-from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation

@@ -9,7 +9,7 @@ import click
 
 from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.commands.switch import head_object
+from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.errors import EXIT_CODES

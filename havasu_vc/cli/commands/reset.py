@@ -8,7 +8,7 @@ import click
 
 from havasu_vc.checkouts import ResetRequest
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.commands.switch import head_object, tell_head
+from havasu_vc.cli.branches import head_object, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option

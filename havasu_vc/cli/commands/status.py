@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart
-from havasu_vc.cli.commands.switch import open_to_switch
+from havasu_vc.cli.branches import open_to_switch
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option

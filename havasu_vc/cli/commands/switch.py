@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.checkouts import SwitchRequest
-from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import find_goal, follow
+from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import NoBranchError
 from havasu_vc.library import Repo
-from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.cli.forms.results import Head, Switched
+    from havasu_vc.cli.forms.results import Switched
 
-__all__ = ["command", "head_object", "open_to_switch", "tell_head", "tell_move"]
+__all__ = ["command"]
 
 
 @click.command("switch", cls=Command)
@@ -108,51 +106,3 @@ def _tell(invocation: Invocation, repo: Repo, was: str | None, *, created: bool 
     value: Switched = {**head_object(repo), "created": created}
     invocation.result("havasu.switch/v1", value)
     tell_move(invocation, repo, was, created=created)
-
-
-def tell_move(
-    invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False
-) -> None:
-    """Tell where HEAD is now, and in Kart's place that the working copy is brought there."""
-    if not created:
-        tell_update(invocation, repo, was)
-    tell_head(invocation, repo, created=created)
-    if created:
-        tell_update(invocation, repo, was)
-
-
-def tell_update(invocation: Invocation, repo: Repo, was: str | None) -> None:
-    """Tell as Kart does that the working copy followed HEAD, if that `was` at another commit."""
-    if is_called_kart() and repo.head().commit != was and (living := repo.workspace.living):
-        invocation.say(f"Updating {living.name} ...")
-
-
-def head_object(repo: Repo) -> Head:
-    """Return where HEAD is."""
-    return {"branch": repo.head_branch, "commit": repo.head().commit}
-
-
-def open_to_switch(invocation: Invocation) -> Repo:
-    """Open the repository; Arrow is loaded only where there are tables to bring along."""
-    repo = invocation.open_repo(rows=False)
-    if repo.workspace.is_meant:
-        from havasu_vc.cli.quick_arrow import leave_pandas_out
-
-        leave_pandas_out()
-    return repo
-
-
-def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
-    """Tell where HEAD is now."""
-    branch = repo.head_branch
-    if branch is not None:
-        if created and is_called_kart():
-            upstream = next(each.upstream for each in repo.branches() if each.is_head)
-            track = "" if upstream is None else f" to track '{upstream}'"
-            invocation.say(f"Creating new branch '{branch}'{track}...")
-        else:
-            invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
-        return
-    info = repo.commit_info()
-    subject = info.message.partition("\n")[0]
-    invocation.say(f"HEAD is now at {info.id[:ABBREVIATED]} {subject}")
