@@ -18,9 +18,10 @@ import click
 from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
+from havasu_vc.cli.options import JSON_STYLES, engine_option
 from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output
 from havasu_vc.cli.pager import paged_output
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DiffOptions", "check_terminal", "diff_options", "print_diff", "summary_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_R = TypeVar("_R")
 
 
 def _values(name: str) -> tuple[str, ...]:
@@ -53,33 +55,33 @@ class DiffOptions:
     """How a diff is to be printed, as the person asked for it."""
 
     output_format: str = "text"
-    """The value of `-o`."""
+    """The form of what is printed, perhaps with the layout of JSON."""
     summary: str | None = None
-    """One of git's options that print less."""
-    json_style: str | None = None
-    """The layout of JSON, where `-o` does not say it."""
+    """One of git's options that print less than rows."""
     output: Path | None = None
-    """The file to print to; None for stdout."""
+    """Write to FILE instead of stdout."""
+    json_style: str | None = None
+    """How JSON is laid out."""
     exit_code: bool = False
-    """Whether differences make the exit code 1."""
+    """Exit with 1 if there are differences."""
     crs: str | None = None
-    """The CRS to show geometries in."""
+    """Show geometries in this CRS."""
     only_feature_count: str | None = None
-    """When given, only numbers of rows are printed."""
+    """Print only how many rows differ in each dataset; always exact here."""
     add_feature_count_estimate: str | None = None
-    """When given, JSON lines end with the numbers of rows."""
+    """With json-lines, tell at the end how many rows differ; always exact here."""
     diff_format: str = "full"
-    """`full`; `none` for headers alone; `no-data-changes` for meta items alone."""
+    """Leave row changes out (no-data-changes), or all changes (none)."""
     delta_filter: str | None = None
-    """The halves of changes to print."""
+    """Print only these halves of changes, of --,-,+,++ with commas between."""
+    diff_files: bool = False
+    """Show what files beside the datasets of a Kart repository hold, not only their ids."""
     color: str = "auto"
     """When to colour text."""
-    diff_files: bool = False
-    """Whether files beside datasets are shown with what they hold."""
 
 
-def diff_options(function: _F) -> _F:
-    """Add the options of everything that prints a diff."""
+def diff_options(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Hand what prints a diff its `options`, a `DiffOptions`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -98,66 +100,38 @@ def summary_options(parameter: str) -> Callable[[_F], _F]:
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option(
-        "-o",
-        "--output-format",
-        "output_format",
-        metavar="FORMAT",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="; ".join(
-            f"{', '.join(values)}: {WRITERS[name].help.removesuffix('.')}"
-            for name, values in _BY_VALUE.items()
-        )
-        + ".",
-    ),
-    summary_options("summary"),
-    output_option,
-    click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out."),
-    click.option("--exit-code", is_flag=True, help="Exit with 1 if there are differences."),
-    click.option("--crs", metavar="CRS", help="Show geometries in this CRS."),
-    click.option(
-        "--only-feature-count",
-        is_flag=False,
-        flag_value="exact",
-        type=click.Choice(ESTIMATES),
-        help="Print only how many rows differ in each dataset; always exact here.",
-    ),
-    click.option(
-        "--add-feature-count-estimate",
-        type=click.Choice(ESTIMATES),
-        help="With json-lines, tell at the end how many rows differ; always exact here.",
-    ),
-    click.option(
-        "--diff-format",
-        type=click.Choice(("full", "none", "no-data-changes")),
-        default="full",
-        show_default=True,
-        help="Leave row changes out (no-data-changes), or all changes (none).",
-    ),
-    click.option(
-        "--delta-filter",
-        metavar="HALVES",
-        help="Print only these halves of changes, of --,-,+,++ with commas between.",
+    takes(
+        DiffOptions,
+        "options",
+        whole=True,
+        output_format=Spelt(
+            "-o --output-format",
+            metavar="FORMAT",
+            type=click.Choice(FORMATS),
+            show_default=True,
+            help="; ".join(
+                f"{', '.join(values)}: {WRITERS[name].help.removesuffix('.')}"
+                for name, values in _BY_VALUE.items()
+            )
+            + ".",
+        ),
+        summary=Spelt(flags={name: known.help for name, known in SUMMARIES.items()}),
+        output=Spelt(metavar="FILE", type=click.Path(path_type=Path)),
+        json_style=Spelt(type=click.Choice(JSON_STYLES)),
+        crs=Spelt(metavar="CRS"),
+        only_feature_count=Spelt(type=click.Choice(ESTIMATES), alone="exact"),
+        add_feature_count_estimate=Spelt(type=click.Choice(ESTIMATES)),
+        diff_format=Spelt(
+            type=click.Choice(("full", "none", "no-data-changes")), show_default=True
+        ),
+        delta_filter=Spelt(metavar="HALVES"),
+        color=Spelt(type=click.Choice(("auto", "always", "never")), show_default=True),
     ),
     click.option(
         "--sort-keys/--no-sort-keys",
         default=True,
         expose_value=False,
         help="Nothing: rows come in order of their keys, which costs no memory here.",
-    ),
-    click.option(
-        "--diff-files",
-        is_flag=True,
-        help="Show what files beside the datasets of a Kart repository hold, not only their ids.",
-    ),
-    click.option(
-        "--color",
-        type=click.Choice(("auto", "always", "never")),
-        default="auto",
-        show_default=True,
-        help="When to colour text.",
     ),
     engine_option,
 )

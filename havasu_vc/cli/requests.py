@@ -53,6 +53,8 @@ class Spelt:
     """The help, where the field's sentence is not it."""
     flags: Mapping[str, str] | None = None
     """The values, each an option of its own with this help, where it is one of several flags."""
+    alone: str | None = None
+    """The value that it has where it is given without one."""
     shell_complete: Completer | None = None
     """Completes its value."""
 
@@ -96,6 +98,8 @@ class RequestOption(click.Option):
         default = None if field.default is MISSING else field.default
         default = default.value if isinstance(default, Enum) else default
         one_flag: dict[str, Any] = {} if means is None else {"flag_value": means}
+        if spelt.alone is not None:
+            one_flag = {"is_flag": False, "flag_value": spelt.alone}
         names = spelt.names.split() or [f"--{field.name.replace('_', '-')}"]
         kind = spelt.type or _TYPES.get(plain)
         flag = plain == "bool" and spelt.parse in (None, without_it) and spelt.type is None
@@ -103,8 +107,7 @@ class RequestOption(click.Option):
             default = False
         super().__init__(
             [field.name, *names],
-            is_flag=flag or None,
-            **one_flag,
+            **({"is_flag": flag or None} | one_flag),
             shell_complete=spelt.shell_complete,
             type=kind,
             multiple=listed if spelt.multiple is None else spelt.multiple,
@@ -125,13 +128,18 @@ class RequestOption(click.Option):
 
 
 def takes(
-    request: type, part: str | None = None, *, without: tuple[str, ...] = (), **spelt: Spelt
+    request: type,
+    part: str | None = None,
+    *,
+    whole: bool = False,
+    without: tuple[str, ...] = (),
+    **spelt: Spelt,
 ) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
     """Hand a command its `request`, with the fields that are options or arguments of it.
 
     What is not given keeps the default of the field; a field that has none and that the
     command fills by itself is None until then. With `part` it is a value that stands in that
-    field of a request, and None where nothing of it is given.
+    field of a request, and None where nothing of it is given, unless it is `whole`.
     """
     members = {each.name: each for each in fields(request)}
     options = {
@@ -155,7 +163,7 @@ def takes(
                     parse = options[name][0].parse
                     said[name] = value if parse is None else parse(value)
             made = None
-            if said or part is None:
+            if said or whole or part is None:
                 lacking = {name: None for name, each in members.items() if _is_required(each)}
                 made = request(**lacking | said)
             return function(*arguments, **{part or "request": made}, **given)

@@ -48,7 +48,9 @@ def rows_options(*names: str) -> Callable[[Callable[..., _R]], Callable[..., _R]
         "where": Spelt(metavar="COLUMN=VALUE", multiple=True, parse=parse_where),
     }
     beside = ("path", "revision", *(name for name in spelt if name not in names))
-    return takes(RowsRequest, None, without=beside, **{name: spelt[name] for name in names})
+    return takes(
+        RowsRequest, None, whole=False, without=beside, **{name: spelt[name] for name in names}
+    )
 
 
 def print_rows(

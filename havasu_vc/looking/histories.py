@@ -71,7 +71,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         author=request.author,
         committer=request.committer,
         grep=request.grep,
-        skip=0 if chosen_by_rows else request.skip or 0,
+        skip=0 if chosen_by_rows else request.skip,
         limit=None if chosen_by_rows else request.limit,
     )
     names = decorations(repo.git, full=request.full_refs)
@@ -108,7 +108,7 @@ def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> It
         and (box is None or changes_touch(repo, commit.id, box, filters))
         and (sought is None or changes_hold(repo, commit.id, SeekRequest(sought), filters))
     )
-    start = request.skip or 0
+    start = request.skip
     return islice(chosen, start, None if request.limit is None else start + request.limit)
 
 

@@ -54,23 +54,23 @@ class LogRequest:
     filters: Sequence[str] = ()
     """Datasets, rows or meta items of which a commit changed some."""
     limit: int | None = None
-    """How many."""
-    skip: int | None = None
-    """How many of the first are left out."""
+    """Print at most so many."""
+    skip: int = 0
+    """Leave the first so many out."""
     since: str | None = None
-    """A date as git reads it: those after."""
+    """Only commits after DATE."""
     until: str | None = None
-    """A date as git reads it: those before."""
+    """Only commits before DATE."""
     author: str | None = None
-    """A pattern that git finds in the author's name and address."""
+    """Only commits whose author matches."""
     committer: str | None = None
-    """A pattern that git finds in the committer's."""
+    """Only commits whose committer matches."""
     grep: str | None = None
-    """A pattern that git finds in the message."""
+    """Only commits whose message matches."""
     columns: Sequence[str] = ()
-    """Of rows, columns of which a commit changed a cell."""
+    """Only commits that changed cells of these columns."""
     holds: str | None = None
-    """A value that a row held which a commit changed, before or after; merges change none."""
+    """Only commits that changed a row which holds VALUE."""
     box: tuple[float, float, float, float] | None = None
     """A place: west, south, east and north of a box in which a row lies that a commit changed,
     before or after; merges change none."""

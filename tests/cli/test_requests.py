@@ -31,7 +31,18 @@ _GOES_ON = "git's word for what waits since an earlier call; it has a method of 
 _GITS_OWN = "goes to `git push` as it is, in the field `options`"
 _GITS_FETCH = "goes to `git fetch` as it is, in the field `options`"
 _NAMES_IT = "says which branch or commit the arguments mean"
+_FORM = "a form of what is printed, of which the last counts"
+_SORTED = "Kart's, and does nothing"
 BESIDE = {
+    "diff --sort-keys": _SORTED,
+    "log --json-style": "`cli.options` has it",
+    "log --name-only": _FORM,
+    "log --name-status": _FORM,
+    "log --patch": _FORM,
+    "log --shortstat": _FORM,
+    "log --stat": _FORM,
+    "show --sort-keys": _SORTED,
+    "stash show --sort-keys": _SORTED,
     "apply --amend": "what the command does around a commit",
     "fetch --all": "asks once for each remote",
     "fetch --depth": _GITS_FETCH,
@@ -89,7 +100,6 @@ NO_OPTIONS = {
     "CopyRequest": _NOT_YET,
     "DiffRequest": "its fields are arguments, or told by the form that is printed",
     "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
-    "LogRequest": _NOT_YET,
     "PageRequest": "the face alone shows pages of rows",
     "ReviewRequest": "the options are those of `ReviewOptionsRequest`, whatever the form",
     "SequenceRequest": "the options are those of `PickRequest`, for one commit or several",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from havasu_vc.cli.arguments import parse_names, revisions_and_filters
+from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
@@ -22,9 +23,12 @@ from havasu_vc.cli.options import JSON_STYLES, RevisionCommand, output_option, s
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
+from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.cli.results import counts_object
 from havasu_vc.library import Repo
+from havasu_vc.looking import LogRequest
 from havasu_vc.model.changes import count_changes
+from havasu_vc.records import dataclass
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.commits import (
     format_oneline,
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["LogForm", "command", "more_of_commits", "print_by_git"]
 
 _AT_ONCE = 500
+_PATTERN = Spelt(metavar="PATTERN")
 
 
 class LogForm(click.ParamType[tuple[str, str]]):
@@ -102,96 +107,95 @@ def print_by_git(
     return code
 
 
+@dataclass(frozen=True, slots=True)
+class _Printing:
+    """How commits are to be printed, as the person asked for it."""
+
+    output_format: tuple[str, str] = ("text", "")
+    """One of text, the default, text:FORMAT, as git log has it, json, json-lines."""
+    decorate: str | None = None
+    """Whether text names the refs at commits; auto does on a terminal. log.decorate sets it."""
+    no_decorate: bool = False
+    """The same as --decorate=no."""
+    oneline: bool = False
+    """Print each commit on one line."""
+    graph: bool = False
+    """Draw how commits follow each other; git does it."""
+    dataset_changes: bool = False
+    """In JSON, the datasets that each changed."""
+    with_feature_count: str | None = None
+    """In JSON, how many rows of each dataset each changed; always exact here."""
+    with_change_counts: bool = False
+    """In JSON, inserts, updates, deletes."""
+    pretty: str | None = None
+    """Print commits as `git log --format` does: %h %an %s, medium, fuller, reference ..."""
+    date: str | None = None
+    """With --format, how dates look: iso, relative ..."""
+    follow: bool = False
+    """As ever: a dataset is followed where it was moved."""
+
+    @property
+    def form(self) -> str:
+        """The form alone."""
+        return self.output_format[0]
+
+    @property
+    def style(self) -> str:
+        """What git prints commits by, or the layout of JSON; nothing where none is said."""
+        return self.output_format[1] if self.pretty is None else self.pretty
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        form, style = self.output_format
+        if self.pretty is not None and (form != "text" or style or self.oneline):
+            raise click.UsageError("--format prints text; leave -o and --oneline out")
+        if self.date is not None and self.pretty is None:
+            raise click.UsageError("--date goes with --format")
+        counted = self.dataset_changes or self.with_feature_count or self.with_change_counts
+        if form == "text" and counted:
+            raise click.UsageError("what commits changed is counted in -o json and json-lines")
+
+
 @click.command("log", cls=RevisionCommand)
 @click.argument(
     "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
-@click.option(
-    "-o",
-    "--output-format",
-    "output_format",
-    metavar="FORMAT",
-    type=LogForm(),
-    default="text",
-    show_default=True,
-    help="One of text, text:FORMAT, where FORMAT is that of git log, json, json-lines.",
+@takes(
+    LogRequest,
+    limit=Spelt("-n --max-count", metavar="N", type=click.IntRange(0)),
+    skip=Spelt(metavar="N", type=click.IntRange(0)),
+    since=Spelt("--since --after", metavar="DATE"),
+    until=Spelt("--until --before", metavar="DATE"),
+    author=_PATTERN,
+    committer=_PATTERN,
+    grep=_PATTERN,
+    columns=NAMES,
+    holds=Spelt("-S", metavar="VALUE"),
+    without=("revision", "filters", "box", "full_refs"),
+)
+@takes(
+    _Printing,
+    "printing",
+    whole=True,
+    output_format=Spelt("-o --output-format", metavar="FORMAT", type=LogForm()),
+    decorate=Spelt(type=click.Choice(("short", "full", "auto", "no")), alone="short"),
+    with_feature_count=Spelt(type=click.Choice(ESTIMATES)),
+    pretty=Spelt("--format --pretty", metavar="FORMAT"),
+    date=Spelt(metavar="FORMAT"),
 )
 @style_option
 @output_option
-@click.option(
-    "--decorate",
-    is_flag=False,
-    flag_value="short",
-    type=click.Choice(("short", "full", "auto", "no")),
-    help="Whether text names the refs at commits; auto does on a terminal. log.decorate sets it.",
-)
-@click.option("--no-decorate", is_flag=True, help="The same as --decorate=no.")
-@click.option("--oneline", is_flag=True, help="Print each commit on one line.")
-@click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")
-@click.option(
-    "-n", "--max-count", metavar="N", type=click.IntRange(0), help="Print at most so many."
-)
-@click.option(
-    "--skip", metavar="N", type=click.IntRange(0), default=0, help="Leave the first so many out."
-)
-@click.option("--since", "--after", metavar="DATE", help="Only commits after DATE.")
-@click.option("--until", "--before", metavar="DATE", help="Only commits before DATE.")
-@click.option("--author", metavar="PATTERN", help="Only commits whose author matches.")
-@click.option("--committer", metavar="PATTERN", help="Only commits whose committer matches.")
-@click.option("--grep", metavar="PATTERN", help="Only commits whose message matches.")
-@click.option(
-    "--columns",
-    metavar="COLUMN,...",
-    multiple=True,
-    help="Only commits that changed cells of these columns.",
-)
-@click.option("--dataset-changes", is_flag=True, help="In JSON, the datasets that each changed.")
-@click.option(
-    "--with-feature-count",
-    type=click.Choice(ESTIMATES),
-    help="In JSON, how many rows of each dataset each changed; always exact here.",
-)
-@click.option("--with-change-counts", is_flag=True, help="In JSON, inserts, updates, deletes.")
-@click.option(
-    "-S", "holds", metavar="VALUE", help="Only commits that changed a row which holds VALUE."
-)
-@click.option(
-    "--format",
-    "--pretty",
-    "pretty",
-    metavar="FORMAT",
-    help="Print commits as `git log --format` does: %h %an %s, medium, fuller, reference ...",
-)
-@click.option("--date", metavar="FORMAT", help="With --format, how dates look: iso, relative ...")
-@click.option("--follow", is_flag=True, help="As ever: a dataset is followed where it was moved.")
 @click.option("-p", "--patch", "form", flag_value="text", help="Print what each changed, too.")
 @summary_options("form")
 @click.pass_context
 def command(
     context: click.Context,
+    /,
+    request: LogRequest,
+    printing: _Printing,
     arguments: tuple[str, ...],
-    output_format: tuple[str, str],
     json_style: str,
     output: Path | None,
-    decorate: str | None,
-    no_decorate: bool,
-    oneline: bool,
-    graph: bool,
-    max_count: int | None,
-    skip: int,
-    since: str | None,
-    until: str | None,
-    author: str | None,
-    committer: str | None,
-    grep: str | None,
-    columns: tuple[str, ...],
-    dataset_changes: bool,
-    with_feature_count: str | None,
-    with_change_counts: bool,
-    holds: str | None,
-    pretty: str | None,
-    date: str | None,
-    follow: bool,
     form: str | None,
 ) -> int:
     """Show the commits that lead to a revision, or those of A..B.
@@ -200,72 +204,51 @@ def command(
     DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.
     """
     invocation: Invocation = context.obj
-    output_form, style = output_format
-    if pretty is not None and (output_form != "text" or style or oneline):
-        raise click.UsageError("--format prints text; leave -o and --oneline out")
-    if date is not None and pretty is None:
-        raise click.UsageError("--date goes with --format")
-    style = style if pretty is None else pretty
-    decorate = "no" if no_decorate else decorate
-    if output_form == "text" and (dataset_changes or with_feature_count or with_change_counts):
-        raise click.UsageError("what commits changed is counted in -o json and json-lines")
+    printing.check()
     repo = invocation.open_repo(rows=False)
     revisions, filters = revisions_and_filters(context, repo, arguments)
-    revision = revisions[0] if revisions else "HEAD"
-    if graph:
-        if output_form != "text" or columns or holds is not None:
-            raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
-        told = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
-        told |= {"committer": committer, "format": style, "date": date}
-        options = [f"--{name}={value}" for name, value in told.items() if value]
-        options += [f"--max-count={max_count}"] if max_count is not None else []
-        options += [f"--decorate={decorate}"] if decorate is not None else []
-        return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
-    if form is not None and (output_form != "text" or style):
+    request = replace(request, revision=revisions[0] if revisions else "HEAD", filters=filters)
+    decorate = "no" if printing.no_decorate else printing.decorate
+    if printing.graph:
+        return _graph(invocation, repo, request, printing, decorate)
+    if form is not None and (printing.form != "text" or printing.style):
         raise click.UsageError("what commits changed is printed below each as text")
-    names = parse_names(columns)
     decorate = decorate or _setting(repo)
-    commits: Iterator[CommitInfo] = repo.log(
-        revision,
-        filters=filters,
-        limit=max_count,
-        skip=skip,
-        since=since,
-        until=until,
-        author=author,
-        committer=committer,
-        grep=grep,
-        columns=names or (),
-        holds=holds,
-        full_refs=decorate == "full",
-    )
-    if output_form == "text" and style:
-        options = [f"--format={style}", f"--decorate={decorate}"]
-        options += [] if date is None else [f"--date={date}"]
+    commits: Iterator[CommitInfo] = repo.log.by(replace(request, full_refs=decorate == "full"))
+    if printing.form == "text" and printing.style:
+        options = [f"--format={printing.style}", f"--decorate={decorate}"]
+        options += [] if printing.date is None else [f"--date={printing.date}"]
         return print_by_git(invocation, repo, commits, options)
-    if output_form == "text" and not _decorated(decorate):
+    if printing.form == "text" and not _decorated(decorate):
         commits = (replace(info, refs=()) for info in commits)
-    more = more_of_commits(
-        repo,
-        datasets=dataset_changes,
-        rows=with_feature_count is not None,
-        kinds=with_change_counts,
-    )
-    color = output is None and invocation.colored(sys.stdout)
-    opened = (
-        paged_output(repo.git, wanted=invocation.pager) if output is None else opened_output(output)
-    )
-    with opened as out:
-        match output_form:
-            case "json":
-                write_log_json(commits, out, JsonStyle(style or json_style), more)
-            case "json-lines":
-                write_log_json_lines(commits, out, more)
-            case _ if form is not None:
-                _write_changes(repo, commits, out, (form, filters), oneline=oneline, color=color)
-            case _:
-                write_log(commits, out, oneline=oneline, color=color)
+    with _opened(invocation, repo, output) as out:
+        if printing.form == "text":
+            color = output is None and invocation.colored(sys.stdout)
+            if form is None:
+                write_log(commits, out, oneline=printing.oneline, color=color)
+            else:
+                wanted = (form, request.filters)
+                _write_changes(repo, commits, out, wanted, oneline=printing.oneline, color=color)
+            return 0
+        more = more_of_commits(
+            repo,
+            datasets=printing.dataset_changes,
+            rows=printing.with_feature_count is not None,
+            kinds=printing.with_change_counts,
+        )
+        if printing.form == "json":
+            write_log_json(commits, out, JsonStyle(printing.style or json_style), more)
+        else:
+            write_log_json_lines(commits, out, more)
     return 0
+
+
+def _opened(
+    invocation: Invocation, repo: Repo, output: Path | None
+) -> AbstractContextManager[TextIO]:
+    if output is None:
+        return paged_output(repo.git, wanted=invocation.pager)
+    return opened_output(output)
 
 
 def _setting(repo: Repo) -> str:
@@ -310,12 +293,28 @@ def _dataset_of(text: str) -> str:
 def _graph(
     invocation: Invocation,
     repo: Repo,
-    revision: str,
-    filters: Sequence[str],
-    options: Sequence[str],
+    request: LogRequest,
+    printing: _Printing,
+    decorate: str | None,
 ) -> int:
-    if any(":" in filter_text for filter_text in filters):
+    if printing.form != "text" or request.columns or request.holds is not None:
+        raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
+    if any(":" in text for text in request.filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
+    told = {
+        "skip": request.skip,
+        "since": request.since,
+        "until": request.until,
+        "author": request.author,
+        "grep": request.grep,
+        "committer": request.committer,
+        "format": printing.style,
+        "date": printing.date,
+    }
+    options = [f"--{name}={value}" for name, value in told.items() if value]
+    options += [] if request.limit is None else [f"--max-count={request.limit}"]
+    options += [] if decorate is None else [f"--decorate={decorate}"]
+    options += ["--oneline"] * printing.oneline
     color = invocation.colored(sys.stdout)
-    arguments = ["log", "--graph", *options, revision, "--", *filters]
+    arguments = ["log", "--graph", *options, request.revision, "--", *request.filters]
     return show_git(arguments, repo.git, color=color, pager=invocation.pager)

@@ -8,7 +8,7 @@ from havasu_vc.cli.arguments import revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import RevisionCommand, gathered
+from havasu_vc.cli.options import RevisionCommand
 from havasu_vc.cli.rows import print_row, row_name
 
 __all__ = ["command"]
@@ -23,7 +23,6 @@ __all__ = ["command"]
 )
 @diff_options
 @click.pass_context
-@gathered(DiffOptions)
 def command(context: click.Context, /, arguments: tuple[str, ...], options: DiffOptions) -> int:
     """Show a commit and what it changed, or a row as it was.
 

@@ -10,7 +10,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, gathered, join_message, json_option
+from havasu_vc.cli.options import Command, engine_option, join_message, json_option
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import Stash
@@ -71,7 +71,6 @@ def list_(invocation: Invocation) -> None:
 @_name
 @diff_options
 @click.pass_obj
-@gathered(DiffOptions)
 def show(invocation: Invocation, /, name: str | None, options: DiffOptions) -> int:
     """Show what a stash changes of the commit that it was made on."""
     repo = invocation.open_repo()
