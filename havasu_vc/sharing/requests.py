@@ -28,13 +28,13 @@ class CloneRequest:
     folder: Path
     """Where to; must not be there, or be empty."""
     branch: str | None = None
-    """The branch to be on; None for the remote's own."""
+    """Be on this branch."""
     bare: bool = False
-    """Whether to do without a work tree."""
+    """Make a repository without a work tree."""
     depth: int | None = None
-    """How many commits of history to bring; None for all."""
+    """Bring only so many commits of history."""
     data_url: str | None = None
-    """Where the data is, if not with the remote."""
+    """The folder or bucket with the data files."""
     on_demand: bool = False
     """Whether data files come only when something reads them."""
     part: Part | None = None
@@ -46,9 +46,10 @@ class CloneRequest:
     kart: bool = False
     """Whether the clone is to be one that Kart opens."""
     filter: str | None = None
-    """The objects that git leaves until something reads them, as `blob:none`."""
+    """With `data`, leave data files until something reads them; with a filter of git's, such as
+    blob:none, git's objects, and so the rows of Kart datasets."""
     bundle_uri: str | None = None
-    """A bundle that git takes objects from first."""
+    """Take objects from this bundle first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,14 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
+from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.library import Repo
+from havasu_vc.sharing import CloneRequest, Part
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Cloned, Tables, WrittenCopy
+    from havasu_vc.repo.spatial_filters import SpatialFilter
     from havasu_vc.sharing import FetchResult
 
 __all__ = ["command"]
@@ -26,29 +31,21 @@ __all__ = ["command"]
 @click.command("clone", cls=Command)
 @click.argument("url", shell_complete=complete_files)
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
-@click.option("-b", "--branch", metavar="NAME", help="Be on this branch.")
-@click.option("--bare", is_flag=True, help="Make a repository without a work tree.")
-@click.option("--depth", type=click.IntRange(1), help="Bring only so many commits of history.")
-@click.option(
-    "--filter",
-    "what",
-    metavar="data|SPEC",
-    help="With `data`, leave data files until something reads them; with a filter of git's, such "
-    "as blob:none, git's objects, and so the rows of Kart datasets.",
+@takes(
+    Part,
+    "part",
+    datasets=Spelt("--dataset", metavar="PATH"),
+    box=Spelt("--bbox", metavar="W,S,E,N", parse=parse_box),
 )
-@click.option(
-    "--dataset",
-    "datasets",
-    metavar="PATH",
-    multiple=True,
-    help="Bring only this dataset's data; may be repeated.",
+@takes(
+    CloneRequest,
+    branch=Spelt("-b --branch", metavar="NAME"),
+    depth=Spelt(type=click.IntRange(1)),
+    filter=Spelt(metavar="data|SPEC"),
+    data_url=Spelt(metavar="URL"),
+    bundle_uri=Spelt(metavar="URI"),
+    without=("url", "folder", "on_demand", "part", "base", "tables", "kart"),
 )
-@click.option(
-    "--bbox",
-    metavar="W,S,E,N",
-    help="Bring only data files that may have geometries in this box, in their own coordinates.",
-)
-@click.option("--data-url", metavar="URL", help="The folder or bucket with the data files.")
 @click.option(
     "--checkout/--no-checkout",
     "-c/-n",
@@ -63,7 +60,6 @@ __all__ = ["command"]
     default=is_called_kart,
     help="Make a repository that Kart opens, with a working copy as Kart's.",
 )
-@click.option("--bundle-uri", metavar="URI", help="Take objects from this bundle first.")
 @click.option(
     "--workingcopy",
     "--workingcopy-location",
@@ -82,18 +78,10 @@ __all__ = ["command"]
 def command(
     invocation: Invocation,
     /,
-    url: str,
+    request: CloneRequest,
     directory: Path | None,
-    what: str | None,
-    datasets: tuple[str, ...],
-    bbox: str | None,
     do_checkout: bool,
     as_karts: bool,
-    bundle_uri: str | None,
-    branch: str | None,
-    bare: bool,
-    depth: int | None,
-    data_url: str | None,
     location: str | None,
     spatial_filter: str | None,
     after: bool,
@@ -111,72 +99,67 @@ def command(
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
     that were not brought come when something reads them.
     """
-    from havasu_vc.checkouts import is_place
-    from havasu_vc.sharing import CloneRequest, Part, folder_of, parse_box
+    from havasu_vc.sharing import folder_of
 
-    no_checkout = not do_checkout
-    place = invocation.folder / (directory or folder_of(url, bare=bare))
-    part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
-    if location is not None and (bare or no_checkout):
+    _check_place(location, tables=do_checkout and not request.bare)
+    limits = _limits(invocation, spatial_filter)
+    limited = limits is not None and not limits.is_none
+    of_data = request.filter == "data"
+    of_box = request.part is not None and request.part.box is not None
+    request = replace(
+        request,
+        folder=invocation.folder / (directory or folder_of(request.url, bare=request.bare)),
+        on_demand=of_data or (limited and not after),
+        base=invocation.folder,
+        tables=do_checkout and not (request.bare or of_data or of_box),
+        kart=as_karts,
+        filter=None if of_data else request.filter,
+    )
+    repo, fetched = Repo.clone(request, settings=invocation.settings())
+    came = f": {counted(fetched.files, 'data file')}, {format_size(fetched.size)}"
+    invocation.say(f"Cloned into {request.folder}{came if fetched.files else ''}")
+    if limits is not None:
+        repo.workspace.take_spatial_filter(limits)
+        if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
+            location = repo.workspace.default_location
+    if repo.workspace.plan_living(location) and do_checkout and repo.datasets():
+        made = repo.workspace.create_living()
+        invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+        invocation.notes(made.notes)
+        repo.finish_clone()
+        _print(invocation, repo, fetched, copy=copy_object(made))
+    elif not do_checkout or repo.git.is_bare or repo.git.is_kart or not repo.datasets():
+        repo.finish_clone()
+        _print(invocation, repo, fetched)
+    elif of_data or of_box:
+        invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
+        _print(invocation, repo, fetched)
+    else:
+        result = repo.workspace.check_out()
+        repo.finish_clone()
+        _print(invocation, repo, fetched, tables=tables_object(result))
+        tell_tables(invocation, result)
+
+
+def _check_place(location: str | None, *, tables: bool) -> None:
+    """Refuse a place where no working copy can be made."""
+    from havasu_vc.checkouts import is_place
+
+    if location is not None and not tables:
         raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
     if location is not None and not is_place(location):
         raise click.UsageError(
             f"--workingcopy {location}: it is a file that ends in .gpkg, or "
             "postgresql://USER@HOST/DATABASE/SCHEMA"
         )
-    tables = not (bare or no_checkout or what == "data" or bbox is not None)
-    limits = None
-    if spatial_filter is not None:
-        from havasu_vc.repo.spatial_filters import parse_spatial_filter
 
-        limits = parse_spatial_filter(spatial_filter, invocation.folder)
-    limited = limits is not None and not limits.is_none
-    on_demand = what == "data" or (limited and not after)
-    later = None if what in (None, "data") else what
-    request = CloneRequest(
-        url,
-        place,
-        on_demand=on_demand,
-        part=part,
-        base=invocation.folder,
-        tables=tables,
-        branch=branch,
-        bare=bare,
-        depth=depth,
-        data_url=data_url,
-        kart=as_karts,
-        filter=later,
-        bundle_uri=bundle_uri,
-    )
-    repo, fetched = Repo.clone(request, settings=invocation.settings())
-    if fetched.files:
-        size = format_size(fetched.size)
-        invocation.say(f"Cloned into {place}: {counted(fetched.files, 'data file')}, {size}")
-    else:
-        invocation.say(f"Cloned into {place}")
-    if limits is not None:
-        repo.workspace.take_spatial_filter(limits)
-        if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
-            location = repo.workspace.default_location
-    if repo.workspace.plan_living(location) and not no_checkout and repo.datasets():
-        made = repo.workspace.create_living()
-        invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
-        invocation.notes(made.notes)
-        repo.finish_clone()
-        _print(invocation, repo, fetched, copy=copy_object(made))
-        return
-    if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
-        repo.finish_clone()
-        _print(invocation, repo, fetched)
-        return
-    if what == "data" or bbox is not None:
-        invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
-        _print(invocation, repo, fetched)
-        return
-    result = repo.workspace.check_out()
-    repo.finish_clone()
-    _print(invocation, repo, fetched, tables=tables_object(result))
-    tell_tables(invocation, result)
+
+def _limits(invocation: Invocation, spatial_filter: str | None) -> SpatialFilter | None:
+    if spatial_filter is None:
+        return None
+    from havasu_vc.repo.spatial_filters import parse_spatial_filter
+
+    return parse_spatial_filter(spatial_filter, invocation.folder)
 
 
 def _print(

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
@@ -26,6 +27,7 @@ from havasu_vc.cli.options import (
     json_option,
     message_options,
 )
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -34,30 +36,32 @@ from havasu_vc.errors import (
     NoWorkingCopyError,
     StateError,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import named_filters
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.transfer import CopyCommitRequest
 
 if TYPE_CHECKING:
+    from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
 __all__ = ["can_edit", "command", "edit_message"]
 
 
 @click.command("commit", cls=Command)
-@click.argument("datasets", metavar="[FILTER...]", nargs=-1, shell_complete=complete_datasets)
-@click.option(
-    "--from",
-    "file",
-    metavar="FILE",
-    type=PLACE,
-    help="Take the edits from a file: a GeoPackage of `checkout --as`, or a Parquet copy;"
-    " or from a table of `checkout --to`, by its folder or URL.",
-)
-@click.option(
-    "--dataset",
-    metavar="DATASET",
-    shell_complete=complete_datasets,
-    help="With --from, the dataset that FILE is a copy of, where FILE does not know itself.",
+@click.argument("filters", metavar="[FILTER...]", nargs=-1, shell_complete=complete_datasets)
+@takes(
+    CopyCommitRequest,
+    file=Spelt(
+        "--from",
+        metavar="FILE",
+        type=PLACE,
+        help="Take the edits from a file: a GeoPackage of `checkout --as`, or a Parquet copy;"
+        " or from a table of `checkout --to`, by its folder or URL.",
+    ),
+    dataset=Spelt(metavar="DATASET", shell_complete=complete_datasets),
+    dry_run=Spelt("-n --dry-run"),
+    without=("filters", "message"),
 )
 @click.option(
     "--where",
@@ -71,16 +75,13 @@ __all__ = ["can_edit", "command", "edit_message"]
 )
 @click.option("--refs", is_flag=True, help="Also commit branches of the tables to git's branches.")
 @message_options
-@click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
-@click.option("--allow-broken", is_flag=True, help="Commit beside broken datasets.")
 @click.option(
     "--allow-spatial-filter-conflicts",
     "allow_hidden",
     is_flag=True,
     help="Overwrite rows outside of the spatial filter whose keys were given to new ones.",
 )
-@click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")
 @engine_option
@@ -88,18 +89,13 @@ __all__ = ["can_edit", "command", "edit_message"]
 @click.pass_obj
 def command(
     invocation: Invocation,
-    datasets: tuple[str, ...],
-    file: Path | str | None,
-    dataset: str | None,
+    /,
+    request: CopyCommitRequest,
     where: str | None,
     box: str | None,
     refs: bool,
-    message: str | None,
-    dry_run: bool,
     no_verify: bool,
-    allow_broken: bool,
     allow_hidden: bool,
-    allow_empty: bool,
     amend: bool,
     no_edit: bool,
 ) -> None:
@@ -121,11 +117,16 @@ def command(
     has a broken dataset, nothing is committed before `repair` has mended it. With --amend the
     commit has the parents and the author of HEAD's, and its message where none is given.
     """
-    datasets = _chosen(datasets, where, box)
-    if file is None and dataset is not None:
-        raise click.UsageError("--dataset goes with --from; write DATASET alone")
-    if file is not None and refs:
+    request = replace(
+        request,
+        filters=_chosen(request.filters, where, box),
+        allow_empty=request.allow_empty or amend,
+    )
+    commit = _Commit(request, refs=refs, allow_hidden=allow_hidden)
+    if not commit.of_workspace and refs:
         raise click.UsageError("--from does not go with --refs")
+    if commit.of_workspace and request.dataset is not None:
+        raise click.UsageError("--dataset goes with --from; write DATASET alone")
     if amend and refs:
         raise click.UsageError("--amend is of HEAD's commit alone, so --refs does not go with it")
     if no_edit and not amend:
@@ -133,66 +134,79 @@ def command(
     repo = invocation.open_repo()
     if not no_verify:
         repo.keep_policy()
-    if file is None and not repo.workspace.exists and not amend:
-        if is_called_kart() and repo.head().commit is None:
-            raise _EmptyRepositoryError()
-        repo.workspace.require_found()
-        raise _no_working_copy() if repo.git.is_kart else _no_workspace()
-
-    allow_empty = allow_empty or amend
-
-    def commit(message: str | None, *, dry_run: bool) -> CommitResult:
-        if file is None and not repo.workspace.exists:
-            return CommitResult(None, repo.head_branch) if dry_run else repo.amend(message=message)
-        if file is None:
-            return repo.workspace.commit(
-                datasets,
-                message=message,
-                dry_run=dry_run,
-                allow_empty=allow_empty,
-                refs=refs,
-                allow_broken=allow_broken,
-                allow_hidden=allow_hidden,
-            )
-        if isinstance(file, str) or _is_table(file):
-            return repo.workspace.commit_from(
-                str(file),
-                filters=datasets,
-                message=message,
-                dry_run=dry_run,
-                allow_empty=allow_empty,
-                allow_broken=allow_broken,
-            )
-        return repo.commit_from(
-            file,
-            dataset=dataset,
-            filters=datasets,
-            message=message,
-            dry_run=dry_run,
-            allow_empty=allow_empty,
-            allow_broken=allow_broken,
-        )
-
+    if commit.of_workspace and not repo.workspace.exists and not amend:
+        _refuse_nowhere(repo)
     with repo.amending() if amend else nullcontext() as amended:
+        message = request.message
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
-        if message is None and not dry_run and can_edit():
-            planned = commit(None, dry_run=True)
-            if file is None and not planned.changes and not allow_empty:
-                raise NoChangesError("there is nothing to commit: no row and no column was edited")
-            source = "the workspace" if file is None else str(file)
-            message = edit_message(
-                repo.git,
-                [f"Changes from {source}:", *change_lines(planned.changes, planned.meta)],
-                text="" if amended is None else amended.message,
+        if message is None and not request.dry_run and can_edit():
+            message = commit.ask(repo, "" if amended is None else amended.message)
+        result = commit.make(repo, message, dry_run=request.dry_run)
+    tell_commit(invocation, repo, result, dry_run=request.dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A commit of what was edited, wherever that is."""
+
+    request: CopyCommitRequest
+    refs: bool
+    allow_hidden: bool
+
+    @property
+    def of_workspace(self) -> bool:
+        """Whether it is of the tables of the workspace, and of no file."""
+        return cast("str | Path | None", self.request.file) is None
+
+    def make(self, repo: Repo, message: str | None, *, dry_run: bool) -> CommitResult:
+        """Make it, or tell what it would hold."""
+        request = self.request
+        if self.of_workspace:
+            if not repo.workspace.exists:  # HEAD's commit alone is made anew
+                nothing = CommitResult(None, repo.head_branch)
+                return nothing if dry_run else repo.amend(message=message)
+            return repo.workspace.commit(
+                request.filters,
+                message=message,
+                dry_run=dry_run,
+                allow_empty=request.allow_empty,
+                refs=self.refs,
+                allow_broken=request.allow_broken,
+                allow_hidden=self.allow_hidden,
             )
-        result = commit(message, dry_run=dry_run)
-    tell_commit(invocation, repo, result, dry_run=dry_run)
+        if isinstance(request.file, str) or _is_table(request.file):
+            return repo.workspace.commit_from(
+                str(request.file),
+                filters=request.filters,
+                message=message,
+                dry_run=dry_run,
+                allow_empty=request.allow_empty,
+                allow_broken=request.allow_broken,
+            )
+        return repo.commit_from.by(replace(request, message=message, dry_run=dry_run))
+
+    def ask(self, repo: Repo, text: str) -> str:
+        """Have the message written in an editor, where `text` stands already."""
+        planned = self.make(repo, None, dry_run=True)
+        if self.of_workspace and not planned.changes and not self.request.allow_empty:
+            raise NoChangesError("there is nothing to commit: no row and no column was edited")
+        source = "the workspace" if self.of_workspace else str(self.request.file)
+        lines = change_lines(planned.changes, planned.meta)
+        return edit_message(repo.git, [f"Changes from {source}:", *lines], text=text)
 
 
-def _chosen(datasets: tuple[str, ...], where: str | None, box: str | None) -> tuple[str, ...]:
+def _refuse_nowhere(repo: Repo) -> NoReturn:
+    """Raise where there is nothing that edits could be in."""
+    if is_called_kart() and repo.head().commit is None:
+        raise _EmptyRepositoryError()
+    repo.workspace.require_found()
+    raise _no_working_copy() if repo.git.is_kart else _no_workspace()
+
+
+def _chosen(filters: Sequence[str], where: str | None, box: str | None) -> tuple[str, ...]:
     """Return the filters that the arguments mean together."""
-    datasets = named_filters(datasets)
+    datasets = named_filters(filters)
     if where is None and box is None:
         return datasets
     if any(":" in each for each in datasets):

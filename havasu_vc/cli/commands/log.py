@@ -141,7 +141,7 @@ class _Printing:
 
     @property
     def style(self) -> str:
-        """What git prints commits by, or the layout of JSON; nothing where none is said."""
+        """The format by which git prints commits, or the layout of JSON."""
         return self.output_format[1] if self.pretty is None else self.pretty
 
     def check(self) -> None:
