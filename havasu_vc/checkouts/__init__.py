@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.catching_up import catch_up as catch_up
     from havasu_vc.checkouts.catching_up import committing as committing
     from havasu_vc.checkouts.catching_up import following as following
-    from havasu_vc.checkouts.checking_out import CheckoutRequest as CheckoutRequest
+    from havasu_vc.checkouts.checking_out import parse_flavour as parse_flavour
     from havasu_vc.checkouts.clustered_versions import forget_clustered as forget_clustered
     from havasu_vc.checkouts.counterparts import TREE as TREE
     from havasu_vc.checkouts.counterparts import data_files as data_files
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import rebase as rebase
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
+    from havasu_vc.checkouts.requests import CheckoutRequest as CheckoutRequest
     from havasu_vc.checkouts.requests import ResetRequest as ResetRequest
     from havasu_vc.checkouts.requests import SwitchRequest as SwitchRequest
     from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
@@ -48,7 +49,6 @@ __getattr__ = loads(
     __name__,
     {
         "catching_up": ["catch_up", "committing", "following"],
-        "checking_out": ["CheckoutRequest"],
         "clustered_versions": ["forget_clustered"],
         "counterparts": [
             "TREE",
@@ -76,6 +76,7 @@ __getattr__ = loads(
         ],
         "tables_elsewhere": ["Elsewhere", "check_out_to"],
         "workspace": ["Workspace"],
-        "requests": ["ResetRequest", "SwitchRequest"],
+        "requests": ["CheckoutRequest", "ResetRequest", "SwitchRequest"],
+        "checking_out": ["parse_flavour"],
     },
 )

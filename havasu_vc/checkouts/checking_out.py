@@ -19,6 +19,7 @@ from typing import Protocol
 from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view
 from havasu_vc.checkouts.keeping_bases import keep_bases
 from havasu_vc.checkouts.ref_tables import other_refs
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.checkouts.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
@@ -53,54 +54,48 @@ from havasu_vc.workspace.state import (
     write_state,
 )
 
-__all__ = ["CheckoutRequest", "changed_by", "check_out", "edited_tables", "follow", "open_state"]
+__all__ = ["changed_by", "check_out", "edited_tables", "follow", "open_state", "parse_flavour"]
 
+AUTO = "auto"
 KEPT = 10
 """How many snapshots of a table stay."""
 PATIENCE = 120.0
 """Seconds to wait for another process that changes the tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutRequest:
-    """How a workspace is to be; None leaves it as it is."""
+def _asked(repo: OpenRepo, request: CheckoutRequest, state: WorkspaceState) -> WorkspaceState:
+    """Return a workspace's state with what is wished for."""
+    if request.clustered is not None:
+        from havasu_vc.checkouts.clustered_versions import with_layout
 
-    flavour: Flavour | None = None
-    """The engine that its tables are written for."""
-    any_flavour: bool = False
-    """Whether each table is to have the flavour that suits it."""
-    copy: bool | None = None
-    """Whether files are copied rather than linked."""
-    refs: bool | None = None
-    """Whether branches and tags of git are shown in the tables."""
-    clustered: bool | None = None
-    """Whether rows are sorted anew, into files of the tables' own."""
-    dataset: str | None = None
-    """The one dataset that `clustered` is about."""
-    partition_by: str | None = None
-    """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
-
-    def applied(self, repo: OpenRepo, state: WorkspaceState) -> WorkspaceState:
-        """Return a workspace's state with what is wished for."""
-        if self.clustered is not None:
-            from havasu_vc.checkouts.clustered_versions import with_layout
-
-            state = with_layout(
-                repo,
-                state,
-                clustered=self.clustered,
-                dataset=self.dataset,
-                partition_by=self.partition_by,
-            )
-        elif self.dataset is not None or self.partition_by is not None:
-            raise InvalidArgumentError("a dataset and a partition spec go with a layout")
-        flavour = None if self.any_flavour else (self.flavour or state.flavour)
-        return replace(
+        state = with_layout(
+            repo,
             state,
-            flavour=flavour,
-            copy=state.copy if self.copy is None else self.copy,
-            refs=state.refs if self.refs is None else self.refs,
+            clustered=request.clustered,
+            dataset=request.dataset,
+            partition_by=request.partition_by,
         )
+    elif request.dataset is not None or request.partition_by is not None:
+        raise InvalidArgumentError("a dataset and a partition spec go with a layout")
+    flavour = state.flavour if request.flavour is None else parse_flavour(request.flavour)
+    return replace(
+        state,
+        flavour=flavour,
+        copy=state.copy if request.copy is None else request.copy,
+        refs=state.refs if request.refs is None else request.refs,
+    )
+
+
+def parse_flavour(name: str) -> Flavour | None:
+    """Return the flavour of that name; None for `auto`, by which each table has what suits it."""
+    if name == AUTO:
+        return None
+    try:
+        return Flavour(name)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"there is no flavour {name!r}", hints=(f"flavours: {', '.join((*Flavour, AUTO))}",)
+        ) from None
 
 
 def open_state(repo: OpenRepo) -> WorkspaceState | None:
@@ -147,7 +142,7 @@ def check_out(repo: OpenRepo, request: CheckoutRequest, *, discard: bool = False
             _ignore_root(repo, root)
             state = WorkspaceState(root, _configured_flavour(repo))
         anew = (request.dataset or "").strip("/") if request.clustered else None
-        state = request.applied(repo, state)
+        state = _asked(repo, request, state)
         return _Following(repo, state, discard=discard, strict=True, anew=anew).run()
 
 

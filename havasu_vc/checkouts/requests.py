@@ -7,14 +7,10 @@ is the help of both. Commands make their options of these, so little else is loa
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING
 
 from havasu_vc.records import dataclass
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["ResetRequest", "SwitchRequest"]
+__all__ = ["CheckoutRequest", "ResetRequest", "SwitchRequest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +39,24 @@ class SwitchRequest:
     """Where the branch that is made begins; None for HEAD."""
     discard: bool = False
     """Drop edits in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutRequest:
+    """How a workspace is to be; None leaves it as it is."""
+
+    flavour: str | None = None
+    """The readers that tables are written for: all of Iceberg (the choice of auto), the Havasu
+    specification to the letter, or the same for Iceberg's Spark."""
+    copy: bool | None = None
+    """Copy data files, or link them where possible."""
+    refs: bool | None = None
+    """Show branches and tags in the tables."""
+    clustered: bool | None = None
+    """Sort rows anew into files of the tables' own, along a Hilbert curve or by the partition spec;
+    or have the files of the commits, as is so at first."""
+    dataset: str | None = None
+    """With --to, one dataset: FOLDER is its table. With --layout, the one to lay out so."""
+    partition_by: str | None = None
+    """With --layout clustered, the partition spec, as 'days(at), bucket(16, id)'.  [default: the
+    dataset's]"""

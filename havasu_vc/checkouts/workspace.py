@@ -30,10 +30,10 @@ from havasu_vc.store.repository import Operation
 from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts.checking_out import CheckoutRequest
     from havasu_vc.checkouts.cleaning import LeftBehind
     from havasu_vc.checkouts.glance import WorkspaceChanges
     from havasu_vc.checkouts.living_copy import LivingCopy
+    from havasu_vc.checkouts.requests import CheckoutRequest
     from havasu_vc.checkouts.stashing import Stash
     from havasu_vc.formats.iceberg.values import Flavour
     from havasu_vc.model.diffs import DatasetDiff
@@ -142,7 +142,8 @@ class Workspace:
 
         Tables with edits stay as they are, unless `discard` drops the edits.
         """
-        from havasu_vc.checkouts.checking_out import CheckoutRequest, check_out
+        from havasu_vc.checkouts.checking_out import check_out
+        from havasu_vc.checkouts.requests import CheckoutRequest
 
         set_up(self._repo)
         place = living_place(self._repo)

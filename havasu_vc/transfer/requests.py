@@ -152,7 +152,7 @@ class CopyRequest:
     """Datasets by path; none for all."""
     _: KW_ONLY
     revision: str = "HEAD"
-    """The revision to write."""
+    """With --as, the revision to write.  [default: HEAD]"""
     overwrite: bool = False
     """With --as, replace the file if all in it is committed."""
     discard_changes: bool = False

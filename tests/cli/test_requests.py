@@ -33,7 +33,27 @@ _GITS_FETCH = "goes to `git fetch` as it is, in the field `options`"
 _NAMES_IT = "says which branch or commit the arguments mean"
 _FORM = "a form of what is printed, of which the last counts"
 _SORTED = "Kart's, and does nothing"
+_OF_TABLES = "of the tables of the workspace alone, which have a method of their own"
+_CONDITION = "makes a part of the field `filters`"
 BESIDE = {
+    "checkout --discard-changes": "of whichever of its requests is meant",
+    "checkout --guess": _NAMES_IT,
+    "checkout --relocate": "has a method of its own",
+    "checkout --spatial-filter": "`cli.options` has it; a setting of the working copy",
+    "checkout --to": "the place of tables elsewhere, which have a method of their own",
+    "checkout -b": _NAMES_IT,
+    "clone --checkout": "what the command does after a clone",
+    "clone --kart": "its default is how the program is called",
+    "clone --spatial-filter": "`cli.options` has it; a setting of the working copy",
+    "clone --spatial-filter-after-clone": "with --spatial-filter it makes `on_demand`",
+    "clone --workingcopy-location": "what the command does after a clone",
+    "commit --allow-spatial-filter-conflicts": _OF_TABLES,
+    "commit --amend": "what the command does around a commit",
+    "commit --box": _CONDITION,
+    "commit --no-edit": "with --amend it says that no editor is asked",
+    "commit --no-verify": "has a method of its own",
+    "commit --refs": _OF_TABLES,
+    "commit --where": _CONDITION,
     "diff --sort-keys": _SORTED,
     "log --json-style": "`cli.options` has it",
     "log --name-only": _FORM,
@@ -93,11 +113,8 @@ BESIDE = {
 }
 """Options of a command with a request that are no field of it, and why."""
 
-_NOT_YET = "its command writes its options beside it"
 NO_OPTIONS = {
     "BrokenRequest": "`check` asks for it by its one argument",
-    "CopyCommitRequest": _NOT_YET,
-    "CopyRequest": _NOT_YET,
     "DiffRequest": "its fields are arguments, or told by the form that is printed",
     "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
     "PageRequest": "the face alone shows pages of rows",

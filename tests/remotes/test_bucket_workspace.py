@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from havasu_vc import Settings
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,

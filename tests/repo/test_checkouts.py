@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.keeping_bases import PREFIX
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDataFileError,

@@ -11,8 +11,8 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.edited_tables import committed_draft
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptionError,

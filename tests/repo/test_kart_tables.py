@@ -14,8 +14,8 @@ import pytest
 import shapely
 
 from havasu_vc import Repo
-from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.counterparts import COLUMNS, TREE, counterpart, tree_view
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDatasetError,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.errors import ConflictError, StateError
 from havasu_vc.formats.iceberg.values import Reference
 from havasu_vc.model.diffs import ChangeCounts

@@ -13,7 +13,7 @@ import pytest
 import shapely
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.exchange.source import SourceOptions

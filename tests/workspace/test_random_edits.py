@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_changes, owned_edits

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.formats.iceberg.values import Flavour
 from tests.repo.tables import BY_ID
 from tests.repo.test_rasters import outside, raster, tiles, write

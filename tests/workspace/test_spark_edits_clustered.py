@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.model.diffs import ChangeCounts
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write

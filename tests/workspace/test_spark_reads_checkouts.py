@@ -12,7 +12,7 @@ import pytest
 import shapely
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from tests.support.templates import empty_repo

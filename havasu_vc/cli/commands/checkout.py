@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from havasu_vc.checkouts import CheckoutRequest
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_revisions
@@ -20,11 +22,11 @@ from havasu_vc.cli.options import (
     json_option,
     spatial_filter_option,
 )
-from havasu_vc.records import dataclass
+from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.transfer import CopyRequest
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts import CheckoutRequest
     from havasu_vc.cli.forms.results import CheckedOut, Tables, WrittenCopy
     from havasu_vc.library import Repo
     from havasu_vc.repo.results import CheckoutResult, ExportResult
@@ -32,37 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["command", "copy_object", "limit", "tables_object", "tell_tables"]
 
 FLAVOURS = ("havasu", "spark", "iceberg", "auto")
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """The options that say how tables are to be."""
-
-    flavour: str | None
-    refs: bool | None
-    copy: bool | None
-    layout: str | None
-    partition_by: str | None = None
-    dataset: str | None = None
-
-    @property
-    def given(self) -> bool:
-        return (self.flavour, self.refs, self.copy, self.layout) != (None,) * 4
-
-    def request(self) -> CheckoutRequest:
-        from havasu_vc.checkouts import CheckoutRequest
-        from havasu_vc.formats.iceberg.values import Flavour
-
-        named = None if self.flavour in (None, "auto") else self.flavour
-        return CheckoutRequest(
-            None if named is None else Flavour(named),
-            any_flavour=self.flavour == "auto",
-            copy=self.copy,
-            refs=self.refs,
-            clustered=None if self.layout is None else self.layout == "clustered",
-            dataset=self.dataset,
-            partition_by=self.partition_by,
-        )
 
 
 @click.command("checkout", cls=Command)
@@ -73,42 +44,32 @@ class _Tables:
     type=PLACE,
     help="Make tables of REV in FOLDER, or in a bucket by its URL; HEAD and the workspace stay.",
 )
-@click.option(
-    "--dataset",
-    metavar="DATASET",
-    help="With --to, one dataset: FOLDER is its table. With --layout, the one to lay out so.",
-)
-@click.option(
-    "--flavour",
-    type=click.Choice(FLAVOURS),
-    help="What tables are written for: all readers of Iceberg (the choice of auto), the Havasu"
-    " specification to the letter, or the same for Iceberg's Spark.",
-)
-@click.option("--refs/--no-refs", default=None, help="Show branches and tags in the tables.")
-@click.option("--copy/--link", default=None, help="Copy data files, or link them where possible.")
-@click.option(
-    "--layout",
-    type=click.Choice(("clustered", "linked")),
-    help="Sort rows anew into files of the tables' own, along a Hilbert curve or by the"
-    " partition spec; or have the files of the commits, as is so at first.",
-)
-@click.option(
-    "--partition-by",
-    metavar="SPEC",
-    help="With --layout clustered, the partition spec, as 'days(at), bucket(16, id)'."
-    "  [default: the dataset's]",
+@takes(
+    CheckoutRequest,
+    "tables",
+    flavour=Spelt(type=click.Choice(FLAVOURS)),
+    copy=Spelt("--copy/--link"),
+    refs=Spelt("--refs/--no-refs"),
+    clustered=Spelt(
+        "--layout",
+        type=click.Choice(("clustered", "linked")),
+        parse=lambda layout: layout == "clustered",
+    ),
+    dataset=Spelt(metavar="DATASET"),
+    partition_by=Spelt(metavar="SPEC"),
 )
 @click.option("--relocate", is_flag=True, help="Make tables that were moved at home here.")
-@click.option(
-    "--as",
-    "file",
-    metavar="FILE.gpkg",
-    type=click.Path(path_type=Path),
-    help="Write datasets to a GeoPackage to edit; `commit --from` takes the edits back.",
-)
-@click.option("--ref", metavar="REV", help="With --as, the revision to write.  [default: HEAD]")
-@click.option(
-    "--overwrite", is_flag=True, help="With --as, replace the file if all in it is committed."
+@takes(
+    CopyRequest,
+    "copied",
+    file=Spelt(
+        "--as",
+        metavar="FILE.gpkg",
+        type=click.Path(path_type=Path),
+        help="Write datasets to a GeoPackage to edit; `commit --from` takes the edits back.",
+    ),
+    revision=Spelt("--ref", metavar="REV"),
+    without=("datasets", "discard_changes"),
 )
 @click.option("-b", "branch", metavar="NAME", help="Make a branch and switch to it.")
 @spatial_filter_option
@@ -121,18 +82,12 @@ class _Tables:
 @click.pass_obj
 def command(
     invocation: Invocation,
+    /,
+    tables: CheckoutRequest | None,
+    copied: CopyRequest | None,
     names: tuple[str, ...],
     to: Path | str | None,
-    dataset: str | None,
-    flavour: str | None,
-    refs: bool | None,
-    copy: bool | None,
-    layout: str | None,
-    partition_by: str | None,
     relocate: bool,
-    file: Path | None,
-    ref: str | None,
-    overwrite: bool,
     branch: str | None,
     spatial_filter: str | None,
     guess: bool,
@@ -152,38 +107,31 @@ def command(
     havasu-vc checkout --as parcels.gpkg parcels      a copy to edit in QGIS
     havasu-vc checkout v1 --to ../v1                  tables of another revision, elsewhere
     """
-    tables = _Tables(flavour, refs, copy, layout, partition_by, dataset)
-    if partition_by is not None and layout != "clustered":
+    limited = spatial_filter is not None
+    if tables is not None and tables.partition_by is not None and not tables.clustered:
         raise click.UsageError("--partition-by goes with --layout clustered")
-    if spatial_filter is not None and (file or to or relocate or tables.given):
+    if limited and (copied or to or relocate or tables):
         raise click.UsageError("--spatial-filter is of the working copy: it goes with REV and -b")
-    if file is not None:
-        if branch is not None or to is not None or relocate or tables.given:
+    if copied is not None:
+        if branch is not None or to is not None or relocate or tables is not None:
             raise click.UsageError(
                 "--as goes with --ref, --overwrite, --discard-changes and datasets alone"
             )
-        if discard and not overwrite:
-            raise click.UsageError("--discard-changes goes with --overwrite here")
-        _write_copy(invocation, names, file, ref, (overwrite, discard))
+        _write_copy(invocation, replace(copied, datasets=names, discard_changes=discard))
         return
-    if ref is not None or overwrite:
-        raise click.UsageError("--ref and --overwrite go with --as")
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
-    if to is None and layout is None and dataset is not None:
-        raise click.UsageError("--dataset goes with --to or --layout")
-    created = False
-    only_head = bool(names or branch) and to is None and not tables.given
-    repo = open_to_switch(invocation) if only_head else invocation.open_repo()
     if to is not None:
-        if branch is not None or relocate or refs is not None:
+        if branch is not None or relocate or (tables is not None and tables.refs is not None):
             raise click.UsageError("--to goes with none of -b, --relocate and --refs")
-        _make_elsewhere(
-            invocation, repo, names[0] if names else "HEAD", (to, dataset, discard), tables
-        )
+        _make_elsewhere(invocation, names[0] if names else "HEAD", to, tables, discard=discard)
         return
+    if tables is not None and tables.dataset is not None and tables.clustered is None:
+        raise click.UsageError("--dataset goes with --to or --layout")
+    moves = bool(names or branch)
+    repo = open_to_switch(invocation) if moves and tables is None else invocation.open_repo()
     if relocate:
-        if names or branch is not None or discard:
+        if moves or discard:
             raise click.UsageError("--relocate stands alone")
         _tell(invocation, repo, repo.workspace.relocate())
         return
@@ -191,23 +139,22 @@ def command(
         if names and branch is None:
             find_goal(repo, names[0], revisions=True, remotes=guess)
         limit(invocation, repo, spatial_filter, discard=discard)
-    if names or branch is not None:
+    created = False
+    if moves:
         was = repo.head().commit
         created = _switch(repo, names, branch, discard, guess=guess)
         tell_move(invocation, repo, was, created=created)
         # As in Kart, whose checkout of a revision makes the working copy that there is to be.
         lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
-        if not tables.given and spatial_filter is None and not lacks:
+        if tables is None and not limited and not lacks:
             _print(invocation, repo, created=created)
             return
-    limited = spatial_filter is not None
-    if (repo.git.is_kart or limited) and not tables.given and repo.workspace.living is None:
+    if (repo.git.is_kart or limited) and tables is None and repo.workspace.living is None:
         _make_karts(invocation, repo)
-        return
-    if limited:
+    elif limited:
         _print(invocation, repo, created=created)
-        return
-    _tell(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard), created)
+    else:
+        _tell(invocation, repo, repo.workspace.check_out(tables, discard=discard), created)
 
 
 def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> None:
@@ -232,18 +179,13 @@ def _make_karts(invocation: Invocation, repo: Repo) -> None:
     invocation.notes(made.notes)
 
 
-def _write_copy(
-    invocation: Invocation,
-    names: tuple[str, ...],
-    file: Path,
-    ref: str | None,
-    replaced: tuple[bool, bool],
-) -> None:
+def _write_copy(invocation: Invocation, request: CopyRequest) -> None:
+    if cast("Path | None", request.file) is None:
+        raise click.UsageError("--ref and --overwrite go with --as")
+    if request.discard_changes and not request.overwrite:
+        raise click.UsageError("--discard-changes goes with --overwrite here")
     repo = invocation.open_repo()
-    overwrite, discard = replaced
-    result = repo.checkout_as(
-        file, names, revision=ref or "HEAD", overwrite=overwrite, discard_changes=discard
-    )
+    result = repo.checkout_as.by(request)
     _print(invocation, repo, copy=copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
@@ -252,20 +194,24 @@ def _write_copy(
 
 def _make_elsewhere(
     invocation: Invocation,
-    repo: Repo,
     revision: str,
-    place: tuple[Path | str, str | None, bool],
-    tables: _Tables,
+    folder: Path | str,
+    tables: CheckoutRequest | None,
+    *,
+    discard: bool,
 ) -> None:
-    folder, dataset, discard = place
+    from havasu_vc.checkouts import parse_flavour
+
+    repo = invocation.open_repo()
+    tables = tables or CheckoutRequest()
     result = repo.workspace.check_out_to(
         folder,
         revision,
-        dataset=dataset,
-        flavour=tables.request().flavour,
+        dataset=tables.dataset,
+        flavour=None if tables.flavour is None else parse_flavour(tables.flavour),
         copy=bool(tables.copy),
         discard=discard,
-        clustered=tables.layout == "clustered",
+        clustered=bool(tables.clustered),
         partition_by=tables.partition_by,
     )
     _tell(invocation, repo, result)
