@@ -6,7 +6,7 @@ and after the command, as dicts of rows that nothing of ours has computed.
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -90,6 +90,8 @@ class Scene:
     """Exit codes of a run in which nothing goes wrong."""
     undo: tuple[str, ...] = ()
     """The command that puts back one that was cut off, where git keeps it half done."""
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What the command runs in."""
 
 
 MAIN = "repo refs/heads/main"

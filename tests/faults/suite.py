@@ -106,7 +106,7 @@ class SceneRun:
         look(self.folder)
         unsound(self.folder)
         os.chdir(self.folder)
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), self.scene.within():
             call("-q", *self.scene.arguments)
 
     def _command(
@@ -114,7 +114,8 @@ class SceneRun:
     ) -> Outcome:
         def work() -> int:
             os.chdir(self.folder)
-            return call(*(arguments or self.scene.arguments))
+            with self.scene.within():
+                return call(*(arguments or self.scene.arguments))
 
         scratch = {"TMPDIR": str(self.folder / "scratch")}
         (self.folder / "scratch").mkdir(exist_ok=True)

@@ -1,9 +1,11 @@
 """The scenes, with those of git's everyday verbs and of the working copy in one file."""
 
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.faults.scenes import (
     HERE,
@@ -15,8 +17,10 @@ from tests.faults.scenes import (
     begin,
     changed,
     checked_out,
+    commit_workspace,
     edit,
     edited_rows,
+    import_replace,
     put,
     sides,
     some,
@@ -112,6 +116,47 @@ def merge_signed(folder: Path) -> Story:
     return story(versions, merged)
 
 
+@contextmanager
+def by_owners() -> Iterator[None]:
+    """Have small tables dealt with as large ones: by owners of intervals of keys."""
+    from havasu_vc.datasets.havasu import diff
+    from havasu_vc.history import (
+        merge_datasets,
+        owned_changes,
+        owned_deletes,
+        owned_edits,
+        owned_merges,
+    )
+    from havasu_vc.workspace import incoming
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge_datasets, "LEAST_ROWS", -1)
+        patch.setattr(owned_edits, "OWNER_BYTES", 1)
+        patch.setattr(owned_edits, "FEW_ROWS", 0)
+        patch.setattr(owned_changes, "LEAST_ROWS", 0)
+        patch.setattr(owned_deletes, "LEAST_ROWS", 0)
+        patch.setattr(incoming, "SMALL_FILE", 1 << 40)
+        for name in ("LEAST_BYTES", "MOST_BYTES"):
+            patch.setattr(owned_merges, name, 1)
+        for name in ("SMALL_ROWS", "SMALL_BYTES"):
+            patch.setattr(diff, name, 0)
+        yield
+
+
+def merge_cells(folder: Path) -> Story:
+    """Both sides change one row, each another cell, so that rows are merged."""
+    repo, versions = begin(folder)
+    repo.create_branch("side")
+    geom, name, number = versions[-1]["points"][4]
+    ours, theirs = {4: (geom, "ours", number)}, {4: (geom, name, 77)}
+    put(repo, ours)
+    repo.switch("side")
+    put(repo, theirs)
+    repo.switch("main")
+    mine = changed(versions[-1], ours)
+    return story((*versions, mine), changed(mine, {4: (geom, "ours", 77)}))
+
+
 VERBS = (
     Scene("commit --amend", amend, (*HERE, "commit", "--amend", "-m", "m")),
     Scene("rebase", rebase, (*HERE, "rebase", "side"), undo=(*HERE, "rebase", "--abort")),
@@ -130,5 +175,15 @@ VERBS = (
     Scene("merge (working copy)", merge_living, (*HERE, "merge", "side")),
     Scene("stash push (working copy)", restore_living, (*HERE, "stash", "push"), (44,)),
     Scene("merge (signed)", merge_signed, (*HERE, "merge", "side")),
+    Scene("merge (owners)", merge_cells, (*HERE, "merge", "side"), within=by_owners),
+    Scene(
+        "commit (owners)", commit_workspace, (*HERE, "commit", "-m", "m"), (44,), within=by_owners
+    ),
+    Scene(
+        "import --replace (owners)",
+        import_replace,
+        (*HERE, "import", "points.parquet", "--replace"),
+        within=by_owners,
+    ),
 )
 SCENES: Mapping[str, Scene] = {**FIRST, **{scene.name: scene for scene in VERBS}}

@@ -1,6 +1,7 @@
 """Mutants of the code on which everything rests, and whether tests notice.
 
     python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [--examples 20] [MODULE ...]
+    python -m tests.mutants --into .mutants      goes on where it was stopped
 
 Each mutant is a module with one small thing changed. It meets the tests of its group in
 `targets.toml` that run the changed lines, and it is killed when one of them fails, or has no end.
@@ -11,6 +12,8 @@ the reason.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import pickle
 import random
@@ -19,7 +22,7 @@ import tempfile
 import time
 import tomllib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +30,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.mutants.mutating import Mutant, mutants
-from tests.mutants.running import OPTIONS, Outcome, Warm, path_of
+from tests.mutants.running import OPTIONS, ROOT, Outcome, Warm, path_of
 from tests.support.examples import USUAL
 
 HERE = Path(__file__).parent
@@ -70,6 +73,7 @@ def run(
     each: float,
     examples: int,
     end: float,
+    note: Callable[[str, str, str], None],
 ) -> dict[str, Outcome]:
     """Run a group in a child of its own, which leaves this process as it was."""
     read, write = os.pipe()
@@ -90,7 +94,7 @@ def run(
                 del left[module]
                 return now + share
 
-            plugin = Warm(dict(chosen), each, until, lambda text: print(text, file=loud))
+            plugin = Warm(dict(chosen), each, until, lambda text: print(text, file=loud), note)
             random.seed(0)
             # A failure is enough; no time for the smallest one.
             settings.register_profile(
@@ -115,6 +119,45 @@ def run(
     return found
 
 
+class Kept:
+    """What became of mutants, in a file that a run adds to and the next one goes on from.
+
+    Of a module that has changed nothing is known, and who survived some tests meets others.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = None if file is None else file.absolute()
+        self.found: dict[tuple[str, str, str], tuple[str, str]] = {}
+        if self.file is not None and self.file.exists():
+            for line in self.file.read_text().splitlines():
+                module, text, mutant, tests, became = json.loads(line)
+                self.found[module, text, mutant] = tests, became
+
+    def became(self, module: str, mutant: str, tests: Sequence[str]) -> str | None:
+        """Return what became of a mutant of a module as it stands; None where it is to be run."""
+        kept = self.found.get((module, _text([path_of(module)]), mutant))
+        if kept is None or (kept[1] not in ("killed", "late") and kept[0] != _text(tests)):
+            return None
+        return kept[1]
+
+    def noting(self, tests: Sequence[str]) -> Callable[[str, str, str], None]:
+        """Return what keeps what became of a mutant of a module upon some tests."""
+
+        def note(module: str, mutant: str, became: str) -> None:
+            if self.file is not None:
+                facts = [module, _text([path_of(module)]), mutant, _text(tests), became]
+                with self.file.open("a") as file:
+                    file.write(json.dumps(facts) + "\n")
+
+        return note
+
+
+def _text(files: Sequence[str]) -> str:
+    """Return what stands for the text of some files."""
+    texts = b"".join((ROOT / file).read_bytes() for file in files)
+    return hashlib.sha256(texts).hexdigest()[:16]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.mutants")
     parser.add_argument("modules", nargs="*", help="of targets.toml; all of them by default")
@@ -123,7 +166,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of the mutants of each module")
     parser.add_argument("--examples", type=int, default=USUAL, help="of each property")
     parser.add_argument("--seed", type=int, default=1, help="which ones, where not all are run")
+    parser.add_argument("--into", type=Path, help="keep what became of each, and go on from there")
     given = parser.parse_args(arguments)
+    kept = Kept(given.into)
     end, known, wrong = time.monotonic() + given.seconds, survivors(), 0
     # Loaded once, for all children.
     import pyarrow.dataset
@@ -146,8 +191,19 @@ def main(arguments: Sequence[str]) -> int:
         }
         now = time.monotonic()
         until = now + (end - now) / (len(wanted) - number)
-        outcomes = run(group.tests, chosen, given.each, given.examples, until)
+        left = {
+            name: [mutant for mutant in each if kept.became(name, mutant.name, group.tests) is None]
+            for name, each in chosen.items()
+        }
+        outcomes = {name: Outcome(len(each)) for name, each in chosen.items()}
+        if any(left.values()):
+            outcomes |= run(
+                group.tests, left, given.each, given.examples, until, kept.noting(group.tests)
+            )
         for name, found in outcomes.items():
+            for mutant in chosen[name]:
+                if (became := kept.became(name, mutant.name, group.tests)) is not None:
+                    found.take(mutant.name, became)
             reasons = known.get(name, {})
             alive = [*found.alive, *found.unseen]
             listed = [one for one in alive if one in reasons]

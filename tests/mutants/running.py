@@ -64,6 +64,14 @@ class Outcome:
     unseen: list[str] = field(default_factory=list)
     """Those whose lines no test runs; they survive as well."""
 
+    def take(self, mutant: str, became: str) -> None:
+        """Count a mutant."""
+        self.run += 1
+        self.killed += became in ("killed", "late")
+        self.late += became == "late"
+        if became in ("alive", "unseen"):
+            (self.alive if became == "alive" else self.unseen).append(mutant)
+
 
 @dataclass
 class _Timed:
@@ -84,12 +92,15 @@ class Warm:
         each: float,
         end: Callable[[str], float],
         tell: Callable[[str], None],
+        note: Callable[[str, str, str], None] = lambda module, mutant, what: None,
     ) -> None:
         self.chosen = chosen
         self.each = each
         """Seconds of tests that a mutant meets at most."""
         self.end = end
         self.tell = tell
+        self.note = note
+        """Keeps what became of a mutant of a module: `killed`, `late`, `alive` or `unseen`."""
         self.outcomes: dict[str, Outcome] = {}
         self._failed = False
 
@@ -105,18 +116,15 @@ class Warm:
             for mutant in chosen:
                 if time.monotonic() > end:
                     break
-                outcome.run += 1
-                self._meet(outcome, module, mutant, original, tests)
+                became = self._meet(module, mutant, original, tests)
+                outcome.take(mutant.name, became)
+                self.note(module, mutant.name, became)
         return True
 
     def _meet(
-        self,
-        outcome: Outcome,
-        module: str,
-        mutant: Mutant,
-        original: CodeType,
-        tests: Sequence[_Timed],
-    ) -> None:
+        self, module: str, mutant: Mutant, original: CodeType, tests: Sequence[_Timed]
+    ) -> str:
+        """Run the tests upon a mutant, and return what became of it."""
         path = path_of(module)
         inside = _same_outside(original, mutant.code)
         those = [
@@ -135,9 +143,8 @@ class Warm:
                 break
             chosen.append(test)
         if not chosen:
-            outcome.unseen.append(mutant.name)
             self.tell(f"  not run   {module}  {mutant.name}")
-            return
+            return "unseen"
         limit = PATIENCE * sum(test.seconds for test in chosen) + 10
         if inside:
             index = _in_child(lambda: self._upon(module, mutant, chosen), limit)
@@ -145,16 +152,15 @@ class Warm:
             names = [test.item.nodeid for test in chosen]
             index = _in_child(lambda: _anew(module, mutant, names), limit + 30)
         if index is None:
-            outcome.alive.append(mutant.name)
             part = "" if len(chosen) == len(those) else f"  ({len(chosen)} of {len(those)} tests)"
             self.tell(f"  survives  {module}  {mutant.name}{part}")
-            return
-        outcome.killed += 1
-        if index == LATE:
-            outcome.late += 1
-            self.tell(f"  no end    {module}  {mutant.name}")
+            return "alive"
         if index < len(chosen):
             chosen[index].kills += 1
+        if index != LATE:
+            return "killed"
+        self.tell(f"  no end    {module}  {mutant.name}")
+        return "late"
 
     def _upon(self, module: str, mutant: Mutant, tests: Sequence[_Timed]) -> int | None:
         """Return which test fails upon a mutant."""
