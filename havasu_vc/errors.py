@@ -435,8 +435,13 @@ class CorruptDatasetError(CorruptionError):
 
     kind = ErrorKind.CORRUPT_DATASET
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}", hints=("`havasu-vc fsck` lists all that is wrong",))
+    def __init__(
+        self,
+        path: str,
+        reason: str,
+        hints: tuple[str, ...] = ("`havasu-vc fsck` lists all that is wrong",),
+    ) -> None:
+        super().__init__(f"{path}: {reason}", hints=hints)
         self.path = path
         self.reason = reason
 

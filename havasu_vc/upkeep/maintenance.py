@@ -12,6 +12,7 @@ few, as those of Havasu datasets are; large packs are joined as they are.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 import uuid
@@ -259,7 +260,10 @@ def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
     if len(chosen) == len(view.data_entries) and (
         (rows, digests) != (view.rows, dict(view.snapshot.digests))
     ):
-        raise CorruptDatasetError(view.path, "its rows are not those that its deltas sum up")
+        hint = f"`havasu-vc repair {shlex.quote(view.path)}` makes the sums anew from the rows"
+        raise CorruptDatasetError(
+            view.path, "its rows are not those that its deltas sum up", (hint,)
+        )
     return _tree_edit(view, leaving, files)
 
 

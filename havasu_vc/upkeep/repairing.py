@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.soundness import check_guard
-from havasu_vc.datasets.kinds import find_kind, findings_in, is_in_files
+from havasu_vc.datasets.kinds import find_kind, findings_in, is_in_files, require_files
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -43,7 +43,7 @@ from havasu_vc.store.index import sweep
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, edit_tree
 from havasu_vc.upkeep.requests import RepairRequest
-from havasu_vc.upkeep.sums_anew import give_harmless_paths, repair_dataset
+from havasu_vc.upkeep.sums_anew import give_harmless_paths, repair_dataset, sums_of_rows
 
 __all__ = ["LastSound", "last_sound", "last_version", "repair"]
 
@@ -56,6 +56,8 @@ class LastSound:
     """Commits in which it is sound, or is not; none contains another."""
     lost: tuple[str, ...]
     """Commits since that changed it and were broken by that, the newest first."""
+    unsummed: bool = False
+    """Whether nothing is wrong but that its rows do not have the digests that stand there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _repair(repo: OpenRepo, request: RepairRequest, done: Collection[str]) -> Co
         plans = {path: _taken_from(repo, path, source.commit or "") for path in paths}
     else:
         plans = {path: _plan(repo, path, head.commit, broken.get(path)) for path in paths}
-        if not any(plan.commits or plan.lost for plan in plans.values()):
+        if not any(plan.commits or plan.lost or plan.unsummed for plan in plans.values()):
             raise NoChangesError(f"{' and '.join(paths)} need no repair")
     message = request.message or f"Repair {', '.join(paths)}"
     result = _mend(repo, head.commit, plans, request, message)
@@ -124,10 +126,12 @@ def _plan(repo: OpenRepo, path: str, commit: str, error: HavasuError | None) -> 
         raise DatasetNotFoundError(path)
     if error is not None:
         return last_sound(repo, path, commit)
-    if not is_in_files(folder.marker):
-        # What its rows are is in no sum: whoever names it wants every one looked at.
+    # Whoever names it wants every row looked at.
+    files = repo.view(folder, "HEAD").in_files
+    if files is None:
         return last_sound(repo, path, commit, thorough=True)
-    return LastSound((), ())
+    with repo.settings.open_engine(files.size) as engine:
+        return LastSound((), (), unsummed=sums_of_rows(files, engine) is not None)
 
 
 def _taken_from(repo: OpenRepo, path: str, commit: str) -> LastSound:
@@ -219,7 +223,7 @@ def _mend(
         mended = {
             path: _mended(repo, transaction, path, plan, request, head if upon_head else None)
             for path, plan in plans.items()
-            if plan.commits or plan.lost
+            if plan.commits or plan.lost or plan.unsummed
         }
         merged = {path: m for each in mended.values() for path, m in each.datasets.items()}
         found = [each.edit for each in merged.values() if each.edit is not None]
@@ -311,6 +315,12 @@ def _mended(
     request: RepairRequest,
     ours: str | None,
 ) -> _Mended:
+    if plan.unsummed:
+        files = require_files(repo.view(transaction.folders[path], "HEAD"), "repair")
+        with repo.settings.open_engine(files.size) as engine:
+            summed = sums_of_rows(files.with_storage(transaction.storage), engine)
+        kept = MergedDataset(transaction.folders[path].internals, summed)
+        return _Mended({path: kept}, (f"{path}: its sums are made anew from its rows",))
     policy = request.policy or MergePolicy()
     lost = tuple(_lost(repo, path, plan.lost))
     apart = None if request.source else _moved_apart(repo, transaction, path, plan, policy)

@@ -26,6 +26,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
+    CorruptDatasetError,
     InvalidNameError,
     NoChangesError,
     NotYetSupportedError,
@@ -40,7 +41,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
-__all__ = ["give_harmless_paths", "has_files_of", "repair_dataset"]
+__all__ = ["give_harmless_paths", "has_files_of", "repair_dataset", "sums_of_rows"]
 
 _HINTS = ("`havasu-vc repair DATASET --from COMMIT` takes it as it is there",)
 
@@ -75,6 +76,22 @@ def repair_dataset(
     if finding is not None:
         raise _refusal(view, f"{finding.where}: {finding.message}")
     rows, digests = _summed(view, engine)
+    return TreeEdit(view.path, mending_blobs(view, rows, digests))
+
+
+def sums_of_rows(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
+    """Return the edit that gives a sound dataset the sums of its rows; None where it has them.
+
+    git may have brought a column back, by reverting its drop: rows that were deleted meanwhile
+    had values in it that no delta has taken away.
+    """
+    view.check_guard()
+    finding = next(check_contents(view, engine, full=True, summed=False), None)
+    if finding is not None:
+        raise CorruptDatasetError(finding.where, finding.message)
+    rows, digests = _summed(view, engine)
+    if (rows, digests) == (view.rows, dict(view.snapshot.digests)):
+        return None
     return TreeEdit(view.path, mending_blobs(view, rows, digests))
 
 

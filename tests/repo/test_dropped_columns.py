@@ -339,6 +339,39 @@ def execute(file: Path, statement: str) -> None:
     connection.close()
 
 
+def test_sums_of_a_column_that_git_brings_back_are_made_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """git reverts the drop, and no delta has taken away what a row deleted meanwhile had in it."""
+    repo = make(tmp_path / "repo", ROWS)
+    change(repo, dropped)
+    dropping = repo.head().commit
+    update(repo, id=1, name="touched")
+    run_git("revert", "--no-edit", str(dropping), cwd=repo.path)
+    repo = Repo.open(repo.path)
+    found = rows(repo)
+    assert found[1] == {"name": "touched", "height": None}
+    assert found[2] == {"name": "n2", "height": 2}
+    here = ["-C", str(repo.path)]
+    assert run(cli, [*here, "fsck", "--full"]) == 1
+    assert "in column height" in (told := capsys.readouterr().out)
+    assert "`havasu-vc repair points` makes them anew" in told
+    assert run(cli, [*here, "optimize"]) == 11
+    assert "`havasu-vc repair points` makes the sums anew" in capsys.readouterr().err
+
+    assert run(cli, [*here, "repair", "points"]) == 0
+
+    assert "its sums are made anew from its rows" in capsys.readouterr().err
+    assert run(cli, [*here, "fsck", "--full"]) == 0
+    assert rows(Repo.open(repo.path)) == found
+    assert_clean(Repo.open(repo.path))
+    assert run(cli, [*here, "optimize"]) == 0
+    assert run(cli, [*here, "fsck", "--full"]) == 0
+    assert rows(Repo.open(repo.path)) == found
+    assert run(cli, [*here, "repair", "points"]) == 0
+    assert "need no repair" in capsys.readouterr().err
+
+
 def test_edits_of_a_copy_of_before(tmp_path: Path) -> None:
     repo = make(tmp_path / "repo", ROWS)
     repo.checkout_as(tmp_path / "copy.gpkg")

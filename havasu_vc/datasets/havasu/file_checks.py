@@ -7,6 +7,7 @@ sum up to; an error inside becomes a finding, so that the other files are checke
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,7 @@ def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
         yield Finding(
             f"{view.path}/files",
             f"the rows do not have the digests that deltas add up to, in column {', '.join(wrong)}",
+            f"`havasu-vc repair {shlex.quote(view.path)}` makes them anew from the rows",
         )
 
 
