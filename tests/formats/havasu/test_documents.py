@@ -610,3 +610,11 @@ def test_ids_of_parts_that_cannot_be() -> None:
 
     with pytest.raises(CorruptDatasetError, match="field id 0 of 'element'"):
         parse_schema(document, WHERE)
+
+
+def test_an_id_alone_is_no_tombstone() -> None:
+    named = format_tombstone("ab" * 20)
+
+    assert parse_tombstone(named) == "ab" * 20
+    assert parse_tombstone(b"ab" * 20) is None
+    assert parse_tombstone(named + b"\n") is None and parse_tombstone(named[:-1]) is None
