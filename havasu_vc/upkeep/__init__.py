@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.upkeep.feature_envelopes import Indexed as Indexed
+    from havasu_vc.upkeep.feature_envelopes import index_features as index_features
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
+        "feature_envelopes": ["Indexed", "index_features"],
         "maintenance": ["fsck", "gc", "optimize"],
         "pruning": ["prune_remote"],
         "repairing": ["last_version", "repair"],

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.cli.options import Command, format_option, json_option
+from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.cli.forms.kart import SpatialFilterForm
+    from havasu_vc.cli.forms.kart import FeatureIndexForm, SpatialFilterForm
 
 __all__ = ["command"]
 
@@ -57,15 +58,40 @@ def resolve(invocation: Invocation, reference: str, envelope: bool, output_forma
 
 
 @command.command("index", cls=Command)
-@click.option("--clear-existing", is_flag=True, help="Nothing: see above.")
-@click.option("--dry-run", is_flag=True, help="Nothing: see above.")
-@click.argument("commits", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Commits of all refs; so without COMMIT.")
+@click.option("--clear-existing", "anew", is_flag=True, help="Begin anew.")
+@click.option("--dry-run", is_flag=True, help="Tell from where to where, and stop.")
+@click.argument("commits", metavar="[COMMIT...]", nargs=-1, shell_complete=complete_revisions)
+@json_option
 @click.pass_obj
 def index(
-    invocation: Invocation, clear_existing: bool, dry_run: bool, commits: tuple[str, ...]
+    invocation: Invocation, every: bool, anew: bool, dry_run: bool, commits: tuple[str, ...]
 ) -> None:
-    """Refuse: Kart's own git alone sends the rows of an area, by an index that Kart makes."""
-    raise NotYetSupportedError(
-        "the index by which Kart's own git sends the rows of an area is made by Kart alone",
-        hints=("clones by any other git bring all rows, and a filter limits the working copy",),
+    """Note where the rows of Kart datasets are, in Kart's index for clones of an area.
+
+    Kart's own git, where it is installed on a server, sends by feature_envelopes.db only the rows
+    of the area that a clone asks for. The index goes on from where it was brought last.
+    """
+    if every and commits:
+        raise click.UsageError("--all and COMMIT contradict each other")
+    repo = invocation.open_repo()
+    done = repo.index_features(commits, anew=anew, dry_run=dry_run)
+    value: FeatureIndexForm = {
+        "known": list(done.known),
+        "commits": list(done.commits),
+        "features": done.features,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.spatial-filter-index/v1", value)
+    if not done.commits:
+        invocation.say("Nothing to do: index already up to date.")
+        return
+    known, new = (
+        " ".join(each[:ABBREVIATED] for each in ids) for ids in (done.known, done.commits)
     )
+    invocation.say(f"Indexing from {known or 'the very start'} up to {new} ...")
+    if dry_run:
+        invocation.say("(Not performing the indexing due to --dry-run.)")
+        return
+    invocation.say(f"Indexed {done.features:,} features in {done.seconds:.1f}s")
+    invocation.notes(done.notes)

@@ -9,6 +9,7 @@ __all__ = [
     "ChangedRows",
     "Committed",
     "Counts",
+    "FeatureIndexForm",
     "Merge",
     "MergeSides",
     "RowCounts",
@@ -155,6 +156,19 @@ class SpatialFilterForm(TypedDict):
     """The ref that names the object that has it."""
     objectId: NotRequired[str | None]
     """That object."""
+
+
+class FeatureIndexForm(TypedDict):
+    """The index of where features are, as it was brought along."""
+
+    known: list[str]
+    """The commits up to which it went before."""
+    commits: list[str]
+    """Those up to which it goes now; none where it had them all."""
+    features: int
+    """How many features were looked at."""
+    dryRun: bool
+    """Whether nothing was done."""
 
 
 class WorkingCopyPart(TypedDict):
