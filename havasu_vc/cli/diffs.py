@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option
@@ -27,6 +28,7 @@ from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.writers import WRITERS, JsonStyle, WriterOptions, writer_named
+from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
@@ -76,6 +78,8 @@ class DiffOptions:
     """Print only these halves of changes, of --,-,+,++ with commas between."""
     diff_files: bool = False
     """Show what files beside the datasets of a Kart repository hold, not only their ids."""
+    html_template: Path | None = None
+    """With html, a page by a template such as Kart has them."""
     color: str = "auto"
     """When to colour text."""
 
@@ -125,6 +129,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
             type=click.Choice(("full", "none", "no-data-changes")), show_default=True
         ),
         delta_filter=Spelt(metavar="HALVES"),
+        html_template=Spelt(metavar="FILE", type=click.Path(path_type=Path, dir_okay=False)),
         color=Spelt(type=click.Choice(("auto", "always", "never")), show_default=True),
     ),
     click.option(
@@ -155,6 +160,8 @@ def print_diff(
     if commit is not None and not (options.output is None and sys.stdout.isatty()):
         commit = replace(commit, refs=())  # as git, which names them to people alone
     how = _writer_options(options, style, commit)
+    if name == "page":
+        how = _page_options(repo, options, how, commit, revisions[0])
     known = WRITERS[name]
     if known.reviews:
         how = _review_options(repo, options, how, revisions)
@@ -217,6 +224,21 @@ def _review_options(
     return replace(review, delta_filter=how.delta_filter, crs_name=how.crs_name)
 
 
+def _page_options(
+    repo: Repo, options: DiffOptions, how: WriterOptions, commit: CommitInfo | None, range_text: str
+) -> WriterOptions:
+    """Return what the writer of a page needs: all datasets in one system, by default degrees."""
+    if options.diff_format != "full":
+        raise click.UsageError("a page of HTML holds full diffs alone")
+    if how.reproject is None:
+        from havasu_vc.looking import reprojection
+
+        how = replace(how, reproject=reprojection("EPSG:4326")[1])
+    what = commit.id[:ABBREVIATED] if commit is not None else range_text
+    title = f"{(repo.git.work_tree or repo.path).name}: {what}"
+    return replace(how, template=options.html_template, title=title)
+
+
 def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:
     how = WriterOptions(
         json_style=JsonStyle(style),
@@ -234,6 +256,10 @@ def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None)
 
 def _writer(options: DiffOptions) -> tuple[str, str]:
     name, style = parse_format(options.output_format, options.json_style)
+    if name != "html" and options.html_template is not None:
+        raise click.UsageError("--html-template goes with -o html")
+    if name == "html" and (options.html_template is not None or is_called_kart()):
+        name = "page"
     if options.summary is not None:
         if name != "text" or options.only_feature_count is not None:
             raise InvalidArgumentError(f"--{options.summary} is a form of its own")

@@ -39,7 +39,13 @@ from havasu_vc.writers.values import (
     slices,
 )
 
-__all__ = ["COLLECTION_DEPTH", "geometry_tokens", "side_features", "write_geojson"]
+__all__ = [
+    "COLLECTION_DEPTH",
+    "geometry_tokens",
+    "side_features",
+    "write_features",
+    "write_geojson",
+]
 
 
 COLLECTION_DEPTH = 2
@@ -69,7 +75,7 @@ def write_geojson(
             _refuse_second(chosen, diff)
             chosen = replace(diff, changes=chain([first], ahead))
             datasets.setdefault(diff.path, DatasetSummary())
-    features = _write_collection(chosen, out, options)
+    features = write_features(chosen, out, options)
     if chosen is not None:
         meta = datasets[chosen.path].meta
         datasets[chosen.path] = DatasetSummary(meta, features)
@@ -100,7 +106,7 @@ def _write_files(
             try:
                 directory.mkdir(exist_ok=True)
                 with path.open("w", encoding="utf-8") as out:
-                    features = _write_collection(chosen, out, options)
+                    features = write_features(chosen, out, options)
             except OSError as error:
                 if isinstance(error, StorageError):
                     raise
@@ -111,9 +117,8 @@ def _write_files(
     return ChangeSummary(datasets)
 
 
-def _write_collection(
-    diff: DatasetDiff | None, out: TextIO, options: WriterOptions
-) -> ChangeCounts:
+def write_features(diff: DatasetDiff | None, out: TextIO, options: WriterOptions) -> ChangeCounts:
+    """Print the changed rows of a dataset as one collection; count them."""
     layout, counts = STRICT_LAYOUTS[options.json_style], ChangeCounts()
     out.write("{" + layout.line(1) + layout.key("type") + '"FeatureCollection"')
     out.write(layout.between(1) + layout.key("features") + "[")

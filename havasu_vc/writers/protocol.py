@@ -80,6 +80,10 @@ class WriterOptions:
     """The accuracy asked for, where JSON lines end with the numbers of rows that differ."""
     directory: Path | None = None
     """Where to write one file per dataset (GeoJSON) instead of to the stream."""
+    template: Path | None = None
+    """The template of a page, where that is not our own."""
+    title: str = ""
+    """The title of a page."""
     flat: bool = False
     """Whether labels of conflicts stand in one list, not by dataset."""
 

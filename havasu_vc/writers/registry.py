@@ -113,6 +113,13 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             chosen_by="--name-status",
             files=True,
         ),
+        "page": DiffFormat(
+            "havasu_vc.writers.templates",
+            "write_page",
+            "A page by a template.",
+            chosen_by=None,
+            terminal=False,
+        ),
         "patch": DiffFormat(
             "havasu_vc.writers.json",
             "write_patch",

@@ -41,7 +41,6 @@ WITHOUT = {
     "serve": "serves JSON of its own",
     "shell": "is for people",
     "spark-conf": "prints settings, as --json",
-    "spatial-filter index": "is refused",
 }
 """Commands that print no JSON by -o, and why."""
 
@@ -112,6 +111,7 @@ SCENES: dict[str, tuple[list[str], ...]] = {
     "meta get": (["meta get points"],),
     "review": (["review HEAD^ HEAD"],),
     "show": (["show"],),
+    "spatial-filter index": (["convert points --to kart", "spatial-filter index"],),
     "spatial-filter resolve": (
         [f"text!{FILTER}", "git!hash-object -w {tmp}/file", f"spatial-filter resolve {FILTER_ID}"],
     ),

@@ -10,7 +10,7 @@ from tests.support.golden import Golden
 from tests.writers.cases import CASES, COMMIT, diffs
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "diff"
-FORMATS = sorted(set(WRITERS) - {"quiet", "html"})
+FORMATS = sorted(set(WRITERS) - {"quiet", "html", "page"})
 """A page is our script for the most part; `tests/review/page` reads what is in it."""
 
 
