@@ -123,7 +123,10 @@ LATE: dict[str, str] = {
 
 # A kind of dataset is known to its own packages alone: whoever has one holds a `Dataset`.
 KART = ("havasu_vc.datasets.kart", "havasu_vc.formats.kart")
-KNOWS_KART = {"upkeep/upgrading.py": "it makes V3 of Kart's older forms, which no other kind has"}
+KNOWS_KART = {
+    "upkeep/feature_envelopes.py": "it is Kart's index of the features that its tables have in git",
+    "upkeep/upgrading.py": "it makes V3 of Kart's older forms, which no other kind has",
+}
 # Data files are Havasu's, and a table in a folder or a bucket is made of them. These parts never
 # see one, so what they do they do with datasets of any kind.
 SEE_NO_FILES = frozenset({"cli", "engine", "library", "merging", "remotes", "repo", "writers"})
