@@ -405,7 +405,7 @@ class Repo:
     upgrade_datasets = uses(lambda: upkeep.upgrade_datasets, within=committing)
     fsck = uses(lambda: upkeep.fsck)
     gc = uses(lambda: upkeep.gc)
-    index_features = uses(lambda: upkeep.index_features)
+    index_features = asks(lambda: upkeep.IndexRequest, lambda: upkeep.index_features)
 
     upgrade_in_place = uses(lambda: upkeep.upgrade_in_place)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.pruning import prune_remote as prune_remote
     from havasu_vc.upkeep.repairing import last_version as last_version
     from havasu_vc.upkeep.repairing import repair as repair
+    from havasu_vc.upkeep.requests import IndexRequest as IndexRequest
     from havasu_vc.upkeep.requests import OptimizeRequest as OptimizeRequest
     from havasu_vc.upkeep.requests import PruneRequest as PruneRequest
     from havasu_vc.upkeep.requests import RepairRequest as RepairRequest
@@ -37,6 +38,6 @@ __getattr__ = loads(
         "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
         "validation": ["Issue", "Validation"],
         "value_rules": ["Level"],
-        "requests": ["OptimizeRequest", "PruneRequest", "RepairRequest"],
+        "requests": ["IndexRequest", "OptimizeRequest", "PruneRequest", "RepairRequest"],
     },
 )

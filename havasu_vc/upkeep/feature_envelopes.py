@@ -39,6 +39,7 @@ from havasu_vc.store.trees import (
     find_entry,
     tree_difference,
 )
+from havasu_vc.upkeep.requests import IndexRequest
 
 __all__ = ["FILE", "Indexed", "index_features"]
 
@@ -68,16 +69,11 @@ class Indexed:
     """Features that it cannot have, one line each."""
 
 
-def index_features(
-    repo: OpenRepo, revisions: Sequence[str] = (), *, anew: bool = False, dry_run: bool = False
-) -> Indexed:
-    """Put the features of some commits, and of all before them, into the index.
-
-    Without `revisions` those of all refs. With `anew` what is there goes first.
-    """
+def index_features(repo: OpenRepo, request: IndexRequest) -> Indexed:
+    """Put the features of some commits, and of all before them, into the index."""
     git, begin = repo.git, time.monotonic()
-    if revisions:
-        asked = {repo.resolve(each).commit for each in revisions}
+    if request.commits:
+        asked = {repo.resolve(each).commit for each in request.commits}
     else:
         refs = git.git("rev-list", "--no-walk", "--all").text.split()
         asked = {read_head(git).commit, *refs}
@@ -86,7 +82,7 @@ def index_features(
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
-            if anew:
+            if request.anew:
                 database.execute("DROP TABLE IF EXISTS commits")
                 database.execute("DROP TABLE IF EXISTS feature_envelopes")
             for statement in _TABLES.split(";\n"):
@@ -95,7 +91,7 @@ def index_features(
             known = [each for each in known if git.objects.has(each)]
             ends = _independent(repo, [*known, *wanted])
             new = tuple(sorted(ends.difference(known)))
-            if dry_run or not new:
+            if request.dry_run or not new:
                 database.execute("ROLLBACK")
                 return Indexed(tuple(known), new)
             if git.config.get("uploadpack.allowAnySHA1InWant") is None:

@@ -15,7 +15,19 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
 
-__all__ = ["OptimizeRequest", "PruneRequest", "RepairRequest"]
+__all__ = ["IndexRequest", "OptimizeRequest", "PruneRequest", "RepairRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """A bringing along of the index of features that is asked for."""
+
+    commits: Sequence[str] = ()
+    """Commits whose features come in, with those of all before them; none for all refs."""
+    anew: bool = False
+    """Begin anew."""
+    dry_run: bool = False
+    """Tell from where to where, and stop."""
 
 
 @dataclass(frozen=True, slots=True)

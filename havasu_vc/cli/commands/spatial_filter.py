@@ -10,6 +10,8 @@ import click
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option
+from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.upkeep import IndexRequest
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
@@ -59,28 +61,25 @@ def resolve(invocation: Invocation, reference: str, envelope: bool, output_forma
 
 @command.command("index", cls=Command)
 @click.option("--all", "every", is_flag=True, help="Commits of all refs; so without COMMIT.")
-@click.option("--clear-existing", "anew", is_flag=True, help="Begin anew.")
-@click.option("--dry-run", is_flag=True, help="Tell from where to where, and stop.")
 @click.argument("commits", metavar="[COMMIT...]", nargs=-1, shell_complete=complete_revisions)
+@takes(IndexRequest, anew=Spelt("--clear-existing"), without=("commits",))
 @json_option
 @click.pass_obj
-def index(
-    invocation: Invocation, every: bool, anew: bool, dry_run: bool, commits: tuple[str, ...]
-) -> None:
+def index(invocation: Invocation, /, request: IndexRequest, every: bool) -> None:
     """Note where the rows of Kart datasets are, in Kart's index for clones of an area.
 
     Kart's own git, where it is installed on a server, sends by feature_envelopes.db only the rows
     of the area that a clone asks for. The index goes on from where it was brought last.
     """
-    if every and commits:
+    if every and request.commits:
         raise click.UsageError("--all and COMMIT contradict each other")
     repo = invocation.open_repo()
-    done = repo.index_features(commits, anew=anew, dry_run=dry_run)
+    done = repo.index_features.by(request)
     value: FeatureIndexForm = {
         "known": list(done.known),
         "commits": list(done.commits),
         "features": done.features,
-        "dryRun": dry_run,
+        "dryRun": request.dry_run,
     }
     invocation.result("havasu.spatial-filter-index/v1", value)
     if not done.commits:
@@ -90,7 +89,7 @@ def index(
         " ".join(each[:ABBREVIATED] for each in ids) for ids in (done.known, done.commits)
     )
     invocation.say(f"Indexing from {known or 'the very start'} up to {new} ...")
-    if dry_run:
+    if request.dry_run:
         invocation.say("(Not performing the indexing due to --dry-run.)")
         return
     invocation.say(f"Indexed {done.features:,} features in {done.seconds:.1f}s")
