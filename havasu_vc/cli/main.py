@@ -51,9 +51,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "log": ("log", "Show the commits that lead to a revision"),
         "show": ("show", "Show a commit and what it changed"),
         "diff": ("diff", "Show what is edited, or what differs between two revisions"),
-        "head": ("head", "Print the first rows of a dataset"),
-        "cat": ("cat", "Print the rows of a dataset"),
-        "count": ("count", "Print how many rows datasets have"),
+        "head": ("rows", "Print the first rows of a dataset"),
+        "cat": ("rows", "Print the rows of a dataset"),
+        "count": ("rows", "Print how many rows datasets have"),
         "describe": ("describe", "Tell what a dataset is; without one, git describe"),
         "grep": ("grep", "Print the rows that hold a value, at any revision"),
         "review": ("review", "Sum up what changed, for people who decide on it"),
@@ -72,8 +72,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "merge": ("merge", "Bring in the changes of another branch, row by row"),
         "conflicts": ("conflicts", "Show what a merge could not decide"),
         "resolve": ("resolve", "Decide conflicts of a merge"),
-        "revert": ("revert", "Commit the opposite of what a commit changed"),
-        "cherry-pick": ("cherry_pick", "Commit again what a commit of another branch changed"),
+        "revert": ("picks", "Commit the opposite of what a commit changed"),
+        "cherry-pick": ("picks", "Commit again what a commit of another branch changed"),
         "rebase": ("rebase", "Make commits again upon another branch, row by row"),
         "restore": ("restore", "Drop edits, or bring back datasets, rows or meta items"),
         "clean": ("clean", "Remove what nothing tracks from the work tree"),
@@ -83,24 +83,24 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tag": ("tag", "List, create or delete tags"),
         "data": ("data", "List the datasets; fetch, send and drop data files"),
         "raster": ("raster", "Tell what rasters are: size, bands, place and pixels"),
-        "mv": ("mv", "Give a dataset another path"),
-        "rm": ("rm", "Remove datasets"),
+        "mv": ("datasets", "Give a dataset another path"),
+        "rm": ("datasets", "Remove datasets"),
         "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
-        "reflog": ("reflog", "Show where HEAD and branches were, as git reflog does"),
-        "git": ("git", "Run git on the repository, also on one of Kart's"),
-        "config": ("config", "Get and set options, as git config does"),
+        "reflog": ("through_git", "Show where HEAD and branches were, as git reflog does"),
+        "git": ("through_git", "Run git on the repository, also on one of Kart's"),
+        "config": ("through_git", "Get and set options, as git config does"),
         "sql": ("sql", "Run a query in SQL"),
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
         "spark-conf": ("spark_conf", "Print the settings with which Spark sees the checkout"),
         "serve": ("serve", "Serve the repository as an Iceberg REST catalog"),
-        "convert": ("convert", "Store a dataset as Kart does, or as a Havasu table"),
-        "upgrade": ("upgrade", "Bring datasets to the newest form, or a Kart V2 repository to V3"),
-        "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),
-        "fsck": ("fsck", "Check that everything stored is sound"),
-        "validate": ("validate", "Check that data is what its columns say"),
-        "repair": ("repair", "Mend broken datasets from their last sound versions"),
+        "convert": ("datasets", "Store a dataset as Kart does, or as a Havasu table"),
+        "upgrade": ("upkeep", "Bring datasets to the newest form, or a Kart V2 repository to V3"),
+        "optimize": ("upkeep", "Fold small files into large ones, in a commit of its own"),
+        "fsck": ("upkeep", "Check that everything stored is sound"),
+        "validate": ("upkeep", "Check that data is what its columns say"),
+        "repair": ("upkeep", "Mend broken datasets from their last sound versions"),
         "hook": ("hook", "Guard a repository that others push to"),
-        "gc": ("gc", "Remove data files that nothing needs any more"),
+        "gc": ("upkeep", "Remove data files that nothing needs any more"),
         "version": ("version", "Tell the version"),
         "completion": ("completion", "Print a script that lets a shell complete commands"),
     }
@@ -168,8 +168,11 @@ class CommandTable(click.Group):
         # numpy's linear algebra starts a thread for each core when it is loaded, and
         # no command does any.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        module = import_module(f"havasu_vc.cli.commands.{COMMANDS[cmd_name][0]}")
-        return cast(click.Command, module.command)
+        home, name = COMMANDS[cmd_name][0], cmd_name.replace("-", "_")
+        module = import_module(f"havasu_vc.cli.commands.{home}")
+        # Of several in one module, each has its own name.
+        alone = home.rstrip("_") == name
+        return cast(click.Command, module.command if alone else getattr(module, name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -10,7 +10,7 @@ import pytest
 
 import havasu_vc.merging.takeover  # noqa: F401  loaded before there is a third kind
 from havasu_vc import Repo
-from havasu_vc.cli.commands.convert import command as convert
+from havasu_vc.cli.commands.datasets import convert
 from havasu_vc.cli.commands.import_ import command as import_
 from havasu_vc.datasets.kinds import added, kind_names
 from tests.cli.conftest import invoke, succeed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
-from havasu_vc.cli.commands.rm import command as remove_datasets
+from havasu_vc.cli.commands.datasets import rm as remove_datasets
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.commands.picks import GoingOn, go_on, tell_sequence
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
-from havasu_vc.cli.picks import GoingOn, go_on, tell_sequence
 from havasu_vc.cli.requests import POLICY, Spelt, takes
 from havasu_vc.merging import RebaseRequest
 

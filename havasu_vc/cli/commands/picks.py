@@ -1,4 +1,4 @@
-"""Options and output that `revert`, `cherry-pick` and `rebase` have in common."""
+"""`havasu-vc cherry-pick` and `revert`, and what `rebase` has in common with them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from havasu_vc.cli.branches import head_object
+from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import engine_option, json_option, message_options
+from havasu_vc.cli.options import Command, engine_option, gathered, json_option, message_options
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import changes_object
 from havasu_vc.merging import PickRequest
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 
-__all__ = ["GoingOn", "go_on", "pick", "pick_options", "tell_sequence"]
+__all__ = ["GoingOn", "cherry_pick", "go_on", "pick", "pick_options", "revert", "tell_sequence"]
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -218,3 +220,45 @@ def _tell(
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
         for line in change_lines(result.changes):
             invocation.say(line)
+
+
+@click.command("cherry-pick", cls=Command)
+@click.argument("revisions", metavar="[REV]...", nargs=-1, shell_complete=complete_revisions)
+@pick_options()
+@click.pass_obj
+@gathered(GoingOn)
+def cherry_pick(
+    invocation: Invocation,
+    /,
+    request: PickRequest,
+    revisions: tuple[str, ...],
+    options: GoingOn,
+) -> None:
+    """Commit on the current branch what the commit REV changed, as its author's.
+
+    Rows are merged cell by cell. What is in conflict waits, as with a merge, until
+    `resolve` decides it. With several commits, or those of A..B, each is committed on its
+    own; it stops at the first that is in conflict.
+    """
+    pick(invocation, "cherry-pick", revisions, request, options)
+
+
+@click.command("revert", cls=Command)
+@click.argument("revisions", metavar="[REV]...", nargs=-1, shell_complete=complete_revisions)
+@pick_options("record")
+@click.pass_obj
+@gathered(GoingOn)
+def revert(
+    invocation: Invocation,
+    /,
+    request: PickRequest,
+    revisions: tuple[str, ...],
+    options: GoingOn,
+) -> None:
+    """Commit the opposite of what the commit REV changed.
+
+    Rows are merged cell by cell with what came since. What is in conflict waits, as with
+    a merge, until `resolve` decides it. With several commits, or those of A..B, each is taken
+    back by a commit of its own; it stops at the first that is in conflict.
+    """
+    pick(invocation, "revert", revisions, request, options)

@@ -1,16 +1,17 @@
-"""`havasu-vc git`."""
+"""`havasu-vc git`, `config` and `reflog`: git's own, also on a repository of Kart's."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.passthrough import git_command, run_git_here
+from havasu_vc.cli.passthrough import git_command, run_git_here, show_git
 from havasu_vc.errors import RepositoryNotFoundError, StateError
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["command"]
+__all__ = ["config", "git", "reflog"]
 
 _BY_INDEX = frozenset(
     "add am apply checkout cherry-pick commit merge mv pull read-tree rebase reset restore revert"
@@ -20,7 +21,7 @@ _WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-pa
 
 
 @git_command("git", help_option=False)
-def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
+def git(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     """Run git on the repository, also on one of Kart's, where git alone finds no index.
 
     There what would commit from an index or fill the work tree is refused, once there is a
@@ -70,3 +71,33 @@ def _verb(arguments: Sequence[str]) -> str:
         elif not argument.startswith("-"):
             return argument
     return ""
+
+
+@git_command("config")
+def config(invocation: Invocation, arguments: tuple[str, ...]) -> int:
+    r"""Get and set options, as `git config` does, which is given all arguments.
+
+    \b
+    user.name, user.email   who commits are by
+    core.editor             the editor for commit messages
+    init.defaultBranch      the first branch of new repositories
+    """
+    place: GitRepository | None = None
+    try:
+        place = GitRepository.open(invocation.place)
+    except RepositoryNotFoundError:
+        if "--local" in arguments:
+            raise
+    line = ["config", *arguments]
+    if place is None or not sys.stdout.isatty() or {"-e", "--edit"} & set(arguments):
+        # What a script asks for is what is set.
+        return run_git_here(line, place or invocation.folder, color=invocation.color)
+    return show_git(line, place, color=False, pager=invocation.pager)
+
+
+@git_command("reflog")
+def reflog(invocation: Invocation, arguments: tuple[str, ...]) -> int:
+    """Show where HEAD and branches were, as `git reflog` does, which is given all arguments."""
+    repo = invocation.open_repo(rows=False)
+    color = invocation.colored(sys.stdout)
+    return show_git(["reflog", *arguments], repo.git, color=color, pager=invocation.pager)

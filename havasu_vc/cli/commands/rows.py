@@ -1,4 +1,4 @@
-"""Rows of a dataset, printed as they are: what `head` and `cat` have in common."""
+"""`havasu-vc head`, `cat` and `count`: rows of a dataset, printed as they are."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+import click
+
 from havasu_vc.cli.arguments import parse_assignment, parse_dataset_at
+from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option, format_option, json_option
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.errors import GeometryError, InvalidArgumentError
@@ -22,7 +27,8 @@ if TYPE_CHECKING:
     from havasu_vc.model.schema import Schema
     from havasu_vc.model.types import Field
 
-__all__ = ["FORMATS", "parse_where", "print_rows", "rows_options"]
+__all__ = ["FORMATS", "cat", "count", "head", "parse_where", "print_rows", "rows_options"]
+
 
 FORMATS = ("table", "csv", "json", "json-lines", "geojson-lines")
 _R = TypeVar("_R")
@@ -174,3 +180,75 @@ def _write_features(
                 "properties": {f.name: v[row] for f, v in zip(others, values, strict=True)},
             }
             out.write(visible_json(json.dumps(feature, ensure_ascii=False)) + "\n")
+
+
+@click.command("head", cls=Command)
+@click.argument("place", metavar="DATASET[@REV]", shell_complete=complete_datasets)
+@click.option(
+    "-n",
+    "most",
+    metavar="N",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="So many.",
+)
+@rows_options("columns", "where")
+@engine_option
+@format_option(*FORMATS)
+@click.pass_obj
+def head(
+    invocation: Invocation,
+    /,
+    request: RowsRequest,
+    place: str,
+    most: int,
+    output_format: str,
+) -> None:
+    """Print the first rows of a dataset, at HEAD or at REV, in the order they are stored in."""
+    repo = invocation.open_repo()
+    print_rows(invocation, repo, place, request, output_format, most=most)
+
+
+@click.command("cat", cls=Command)
+@click.argument("place", metavar="DATASET[@REV]", shell_complete=complete_datasets)
+@rows_options("columns", "where")
+@engine_option
+@format_option(*FORMATS[1:])
+@click.pass_obj
+def cat(
+    invocation: Invocation,
+    /,
+    request: RowsRequest,
+    place: str,
+    output_format: str,
+) -> None:
+    """Print all rows of a dataset, at HEAD or at REV, in the order they are stored in.
+
+    As CSV, as JSON, as a JSON object a line, or as a GeoJSON feature a line; `export` writes other
+    formats.
+    """
+    repo = invocation.open_repo()
+    print_rows(invocation, repo, place, request, output_format, most=None)
+
+
+@click.command("count", cls=Command)
+@click.argument("places", metavar="DATASET[@REV]...", nargs=-1, shell_complete=complete_datasets)
+@rows_options("where")
+@engine_option
+@json_option
+@click.pass_obj
+def count(invocation: Invocation, /, request: RowsRequest, places: tuple[str, ...]) -> None:
+    """Print how many rows datasets have, at HEAD or at REV; without a name, all of HEAD.
+
+    That is known without reading a row; with --where, those columns are read.
+    """
+    repo = invocation.open_repo()
+    found: dict[str, int] = {}
+    for place in places or repo.datasets():
+        path, revision = parse_dataset_at(place)
+        number = repo.count_rows(path, revision, where=request.where)
+        found[place] = number
+        if invocation.json is None:
+            click.echo(str(number) if len(places) == 1 else f"{number}\t{visible(place)}")
+    invocation.result("havasu.count/v1", found)

@@ -1,4 +1,4 @@
-"""`havasu-vc convert`."""
+"""`havasu-vc convert`, `mv` and `rm`: datasets as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.transfer import ConvertRequest
 
-__all__ = ["command"]
+__all__ = ["convert", "mv", "rm"]
 
 
 @click.command("convert", cls=Command)
@@ -33,7 +33,7 @@ __all__ = ["command"]
 @engine_option
 @json_option
 @click.pass_obj
-def command(
+def convert(
     invocation: Invocation,
     /,
     request: ConvertRequest,
@@ -71,3 +71,46 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not column:
         raise click.BadParameter(f"{text!r} is not COLUMN=ENCODING", param_hint="--geometry")
     return column, encoding.lower()
+
+
+@click.command("mv", cls=Command)
+@click.argument("dataset", shell_complete=complete_datasets)
+@click.argument("path")
+@message_options
+@json_option
+@click.pass_obj
+def mv(
+    invocation: Invocation,
+    dataset: str,
+    path: str,
+    message: str | None,
+) -> None:
+    """Commit that DATASET is at PATH.
+
+    No row is written. The dataset stays the same one: its log, blame and merges with
+    branches that know it by its old path go on. Files beside it in its folder go along.
+    """
+    repo = invocation.open_repo()
+    result = repo.move_dataset(dataset, path, message=message)
+    tell_commit(invocation, repo, result)
+
+
+@click.command("rm", cls=Command)
+@click.argument(
+    "datasets",
+    metavar="DATASET...",
+    nargs=-1,
+    required=True,
+    shell_complete=complete_datasets,
+)
+@message_options
+@json_option
+@click.pass_obj
+def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -> None:
+    """Commit that datasets are no more.
+
+    Their rows stay in the history: `havasu-vc restore -s HEAD^ DATASET` brings one back.
+    Files beside a dataset in its folder stay.
+    """
+    repo = invocation.open_repo()
+    tell_commit(invocation, repo, repo.remove_datasets(datasets, message=message))

@@ -1,0 +1,279 @@
+"""Upkeep: `havasu-vc optimize`, `fsck`, `validate`, `repair`, `gc` and `upgrade`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from havasu_vc.cli.arguments import parse_names
+from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.completing import complete_datasets, complete_datasets_or_files
+from havasu_vc.cli.counts import counted, format_size
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import (
+    Command,
+    engine_option,
+    format_option,
+    json_option,
+    message_options,
+)
+from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
+from havasu_vc.cli.results import print_commit, tell_commit
+from havasu_vc.errors import NoChangesError
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Removed, Upgraded
+
+__all__ = ["fsck", "gc", "optimize", "repair", "upgrade", "validate"]
+
+
+@click.command("optimize", cls=Command)
+@click.argument("datasets", nargs=-1, metavar="[DATASET...]", shell_complete=complete_datasets)
+@takes(OptimizeRequest, dry_run=DRY_RUN, without=("datasets", "message"))
+@message_options
+@engine_option
+@json_option
+@click.pass_obj
+def optimize(invocation: Invocation, /, request: OptimizeRequest) -> None:
+    """Fold small and partly deleted files into a few clean ones.
+
+    No row changes. It is a commit of its own, whose trailer names it; all datasets are
+    meant where none is named.
+    """
+    repo = invocation.open_repo()
+    tell_commit(invocation, repo, repo.optimize.by(request), dry_run=request.dry_run)
+
+
+@click.command("fsck", cls=Command)
+@click.option("--full", is_flag=True, help="Also read every data file of HEAD and all branches.")
+@engine_option
+@format_option("text", "json")
+@click.pass_obj
+def fsck(invocation: Invocation, full: bool, output_format: str) -> int:
+    """Check that everything stored is sound.
+
+    Each problem is one line on stdout; the exit code is 1 if there is one.
+    """
+    repo = invocation.open_repo()
+    if output_format == "json":
+        problems = [
+            {"where": problem.where, "message": problem.message, "hint": problem.hint}
+            for problem in repo.fsck(full=full)
+        ]
+        click.echo(json.dumps({"havasu.fsck/v1": problems}, indent=2))
+        return 1 if problems else 0
+    count = 0
+    for problem in repo.fsck(full=full):
+        count += 1
+        click.echo(f"{visible(problem.where)}: {visible(problem.message)}")
+        if problem.hint:
+            click.echo(f"  {visible(problem.hint)}")
+    invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
+    return 1 if count else 0
+
+
+@click.command("validate", cls=Command)
+@click.argument(
+    "targets", metavar="[DATASET|FILE]...", nargs=-1, shell_complete=complete_datasets_or_files
+)
+@click.option(
+    "--ref", metavar="REV", default="HEAD", show_default=True, help="The revision of datasets."
+)
+@click.option(
+    "--primary-key",
+    metavar="COLUMN,...",
+    multiple=True,
+    help="The key of a file; by default what the file says.",
+)
+@click.option("--no-warnings", is_flag=True, help="Leave out what is odd and allowed.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for a warning too.")
+@engine_option
+@format_option("text", "json")
+@click.pass_obj
+def validate(
+    invocation: Invocation,
+    targets: tuple[str, ...],
+    ref: str,
+    primary_key: tuple[str, ...],
+    no_warnings: bool,
+    strict: bool,
+    output_format: str,
+) -> int:
+    """Check that data is what its columns say.
+
+    Every row of each DATASET, by default of all, is read: geometries are of the declared
+    encoding, type and coordinate reference system, rasters are whole, keys are unique,
+    required columns have no null, and statistics and bounds are true. A FILE is checked
+    as it would be imported. What is wrong is one line on stdout with the key of the row;
+    the exit code is 1 if anything but a warning is found.
+    """
+    found = invocation.open_repo().validation.run(
+        targets, ref, primary_key=parse_names(primary_key), warnings=not no_warnings
+    )
+    issues = []
+    counts = dict.fromkeys(Level, 0)
+    for issue in found:
+        counts[issue.level] += 1
+        if output_format == "json":
+            issues.append(_as_json(issue))
+        else:
+            click.echo(_line(issue))
+    if output_format == "json":
+        click.echo(json.dumps({"havasu.validate/v1": issues}, indent=2))
+    elif any(counts.values()):
+        errors, warnings = (counted(counts[level], level.value) for level in Level)
+        invocation.say(f"{errors}, {warnings}")
+    else:
+        invocation.say("All data is valid")
+    return int(bool(counts[Level.ERROR] or (strict and counts[Level.WARNING])))
+
+
+def _as_json(issue: Issue) -> dict[str, object]:
+    return {
+        "dataset": issue.dataset,
+        "key": None if issue.key is None else dict(issue.key),
+        "column": issue.column,
+        "level": issue.level.value,
+        "rule": issue.rule,
+        "cause": issue.cause,
+    }
+
+
+def _line(issue: Issue) -> str:
+    place = issue.dataset
+    if issue.key is not None:
+        place += ":" + ",".join(str(value) for value in issue.key.values())
+    column = "" if issue.column is None else f"column {issue.column!r}: "
+    return f"{visible(place)}: {issue.level.value}: {visible(column + issue.cause)}"
+
+
+@click.command("repair", cls=Command)
+@click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
+@takes(
+    RepairRequest,
+    source=Spelt("--from", metavar="COMMIT"),
+    policy=POLICY,
+    without=("datasets", "message"),
+)
+@message_options
+@json_option
+@click.pass_obj
+def repair(invocation: Invocation, /, request: RepairRequest) -> None:
+    """Mend broken datasets, those named or all, in a commit on top of HEAD.
+
+    A dataset is broken when git or a hand merged it as text, or a document of it is damaged.
+    The history is walked back to where it was sound last. Where a merge broke it, the sound
+    versions are merged again, row by row; else the last one is taken, and commits whose
+    changes could not be kept are named. Nothing is rewritten, so no push need be forced.
+    """
+    repo = invocation.open_repo()
+    try:
+        result = repo.repair.by(request)
+    except NoChangesError as nothing:
+        # To find all sound is no failure.
+        print_commit(invocation, repo, CommitResult(None, repo.head_branch))
+        invocation.say(f"There is nothing to repair: {nothing.message}")
+    else:
+        tell_commit(invocation, repo, result)
+
+
+@click.command("gc", cls=Command)
+@click.option(
+    "--grace-days",
+    type=click.FloatRange(0),
+    default=14.0,
+    show_default=True,
+    help="Keep files that are younger, even if nothing needs them.",
+)
+@click.option("--prune-now", is_flag=True, help="The same as --grace-days 0.")
+@click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")
+@json_option
+@click.pass_obj
+def gc(invocation: Invocation, grace_days: float, prune_now: bool, dry_run: bool) -> None:
+    """Remove data files that nothing needs any more, and pack git's objects anew.
+
+    Needed is what a branch, tag, reflog, stash, index, work tree or unfinished merge
+    reaches. Objects of a repository of Kart's are left to `git gc`.
+    """
+    repo = invocation.open_repo()
+    result = repo.gc(grace_days=0.0 if prune_now else grace_days, dry_run=dry_run)
+    value: Removed = {
+        "files": result.files,
+        "size": result.size,
+        "keptYoung": result.kept_young,
+        "packed": result.packed,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.gc/v1", value)
+    verb = "Would remove" if dry_run else "Removed"
+    invocation.say(f"{verb} {counted(result.files, 'file')}, {format_size(result.size)}")
+    if result.packed > 0:
+        invocation.say(f"Packed git's objects anew: {format_size(result.packed)} less")
+    if result.kept_young:
+        invocation.say(f"{counted(result.kept_young, 'file')} unneeded, kept for now: too young")
+
+
+@click.command("upgrade", cls=Command)
+@click.argument(
+    "paths", metavar="[[SOURCE] DESTINATION]", type=click.Path(path_type=Path), nargs=-1
+)
+@click.option("--in-place", is_flag=True, help="Move the branches and tags of the old repository.")
+@json_option
+@click.pass_obj
+def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> None:
+    """Bring the datasets of HEAD to the newest form, in one commit.
+
+    Datasets of format 1 become ones of format 2; no data file is written again. Upgrade the
+    main branch, and merge others before that or upgrade them too.
+
+    With DESTINATION, make a Kart V3 repository there of one in Kart's V2: all commits of all
+    branches and tags are made again, with their authors and dates. The old repository, which
+    is at SOURCE or here, stays as it is. With --in-place it is the one that becomes V3: its
+    branches and tags move to the new commits. Whoever has cloned it clones it again.
+    """
+    if in_place and len({path.resolve() for path in paths}) > 1:
+        raise click.UsageError("--in-place takes one repository")
+    if len(paths) > 2:
+        raise click.UsageError("two places at most: where it is, and where the new one is to be")
+    *source, destination = paths or (None,)
+    if in_place:
+        source, destination = [*paths[:1]], None
+    if source:
+        invocation = replace(invocation, folder=invocation.folder / str(source[0]))
+        destination = None if destination is None else Path.cwd() / destination
+    repo = invocation.open_repo()
+    if in_place:
+        refs = repo.upgrade_in_place()
+        moved: Upgraded = {
+            "datasets": list(repo.datasets()),
+            "commit": None,
+            "path": str(repo.path),
+        }
+        invocation.result("havasu.upgrade/v1", moved)
+        invocation.say(f"Upgraded {counted(refs, 'ref')}")
+        _tell_end(invocation)
+        return
+    if destination is None:
+        result = repo.upgrade_datasets()
+        names = list(result.changes)
+        upgraded: Upgraded = {"datasets": names, "commit": result.commit, "path": None}
+        invocation.result("havasu.upgrade/v1", upgraded)
+        invocation.say(f"Upgraded {', '.join(names)} to dataset format 2")
+        return
+    new = repo.upgrade(invocation.folder / destination)
+    made: Upgraded = {"datasets": list(new.datasets()), "commit": None, "path": str(new.path)}
+    invocation.result("havasu.upgrade/v1", made)
+    invocation.say(f"Upgraded {repo.path} to {new.path}")
+    _tell_end(invocation)
+
+
+def _tell_end(invocation: Invocation) -> None:
+    if is_called_kart():
+        invocation.say("Upgrade complete")
