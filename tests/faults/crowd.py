@@ -132,7 +132,7 @@ def main() -> int:
         for name in (
             "havasu_vc.repo.transaction havasu_vc.editing.writing havasu_vc.repo.rebasing "
             "havasu_vc.cli.commands.upkeep "
-            "havasu_vc.cli.commands.push havasu_vc.cli.commands.data havasu_vc.upkeep.pruning "
+            "havasu_vc.cli.commands.remotes havasu_vc.cli.commands.data havasu_vc.upkeep.pruning "
             "havasu_vc.upkeep.maintenance havasu_vc.sharing.pushing havasu_vc.upkeep.maintenance"
         ).split()
     )

@@ -1,16 +1,27 @@
-"""`havasu-vc diff`."""
+"""`havasu-vc diff` and `show`."""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
-from havasu_vc.cli.arguments import revisions_and_filters
+from havasu_vc.cli.arguments import parse_format, revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand
+from havasu_vc.cli.output import opened_output
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.writers import JsonStyle
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
+
+__all__ = ["command", "print_row", "row_name", "show"]
 
 
 @click.command("diff", cls=RevisionCommand)
@@ -60,3 +71,77 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+@click.command("show", cls=RevisionCommand)
+@click.argument(
+    "arguments",
+    metavar="[REV] [FILTER...] | REV:DATASET:feature:KEY",
+    nargs=-1,
+    shell_complete=complete_revisions,
+)
+@diff_options
+@click.pass_context
+def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOptions) -> int:
+    """Show a commit and what it changed, or a row as it was.
+
+    Filters are those of `havasu-vc diff`.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    named = row_name(arguments)
+    if named is not None and named[0] not in repo.datasets():
+        print_row(invocation, repo, named, options)
+        return 0
+    revisions, filters = revisions_and_filters(context, repo, arguments)
+    revision = revisions[0] if revisions else "HEAD"
+    equal_ones = options.output_format == "json-lines"
+    commit, diffs = repo.show(revision, filters, equal_ones=equal_ones)
+    return print_diff(
+        invocation,
+        repo,
+        diffs,
+        options,
+        commit=commit,
+        revisions=(f"{revision}^?..{revision}", filters),
+        with_files=True,
+    )
+
+
+_NAME = re.compile(r"([^:]+):([^:]+):feature:(.+)", re.DOTALL)
+
+
+def row_name(arguments: Sequence[str]) -> tuple[str, str, str] | None:
+    """Return the revision, the dataset and the key that arguments name; None if they do not.
+
+    >>> row_name(["v1:parcels:feature:42"])
+    ('v1', 'parcels', '42')
+    >>> row_name(["parcels:feature:42"])
+    """
+    found = _NAME.fullmatch(arguments[0]) if len(arguments) == 1 else None
+    return None if found is None else (found[1], found[2], found[3])
+
+
+def print_row(
+    invocation: Invocation, repo: Repo, name: tuple[str, str, str], options: DiffOptions
+) -> None:
+    """Print a row as text or JSON."""
+    from havasu_vc.looking import reprojection
+    from havasu_vc.writers.row import row_json, row_lines
+
+    form, style = parse_format(options.output_format, options.json_style)
+    if form not in ("text", "json"):
+        raise InvalidArgumentError(f"a row is shown as text or json, not as {form}")
+    revision, dataset, key = name
+    view, row = repo.read_rows(dataset, [key], revision)
+    if form == "json":
+        reproject = None if options.crs is None else reprojection(options.crs)[1]
+        text = row_json(row, view.header, JsonStyle(style), reproject)
+    else:
+        colored = options.output is None and invocation.colored(sys.stdout, options.color)
+        text = "\n".join(row_lines(row, view.header, color=colored))
+    if options.output is None:
+        click.echo(text)
+    else:
+        with opened_output(options.output) as out:
+            out.write(f"{text}\n")

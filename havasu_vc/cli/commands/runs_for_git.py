@@ -1,4 +1,4 @@
-"""`havasu-vc git-diff`, which git runs."""
+"""`havasu-vc git-diff` and `hook`: the commands that git itself runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.writers import WriterOptions, writer_named
 from havasu_vc.writers.terminal import printable
 
-__all__ = ["command"]
+__all__ = ["git_diff", "hook"]
 
 
 @click.command("git-diff", cls=Command)
@@ -32,7 +32,7 @@ __all__ = ["command"]
     help="Print no more changed rows.",
 )
 @click.pass_obj
-def command(invocation: Invocation, path: str, old: str, new: str, most: int) -> None:
+def git_diff(invocation: Invocation, path: str, old: str, new: str, most: int) -> None:
     """Print what changed in a dataset; `git diff` runs this.
 
     PATH is that of a delta or of a column of it, OLD and NEW are the ids of its versions, or a
@@ -68,3 +68,25 @@ class _Limited:
                 return
             left -= len(batch)
             yield batch
+
+
+@click.group("hook")
+def hook() -> None:
+    """Guard a repository that others push to: git runs this from its hooks."""
+
+
+@hook.command(
+    "pre-receive", cls=Command, short_help="Refuse broken datasets and commits without their data"
+)
+@click.option("--no-data", is_flag=True, help="Do not ask whether data files have come.")
+@click.pass_obj
+def pre_receive(invocation: Invocation, no_data: bool) -> None:
+    """Refuse a push that brings a broken dataset, or commits whose data files are not here.
+
+    Data is looked for where the `havasu.data.url` of this repository says, or else where the
+    commits say, if `havasu.data.allow` allows that; or else in this repository, and in the
+    `lfs/objects` of it. What a Git LFS server keeps elsewhere cannot be looked for.
+    The file `hooks/pre-receive` of the repository runs this and may be executed.
+    """
+    lines = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\n")
+    invocation.open_repo(rows=False).check_received(lines, data=not no_data)

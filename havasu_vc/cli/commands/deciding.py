@@ -1,4 +1,4 @@
-"""`havasu-vc conflicts`."""
+"""`havasu-vc conflicts` and `resolve`: what a merge could not decide."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.arguments import parse_assignment, parse_format
 from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import JSON_STYLES, Command, output_option
+from havasu_vc.cli.options import JSON_STYLES, Command, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output
 from havasu_vc.cli.pager import paged_output
+from havasu_vc.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Resolved
     from havasu_vc.model.diffs import ConflictedDataset
 
-__all__ = ["command"]
+__all__ = ["conflicts", "resolve"]
 
 FORMATS = (
     "text",
@@ -59,7 +62,7 @@ FORMATS = (
 @click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if there are conflicts.")
 @click.pass_obj
-def command(
+def conflicts(
     invocation: Invocation,
     filters: tuple[str, ...],
     output_format: str,
@@ -121,3 +124,82 @@ def _without_meta(
             names = ", ".join(item.name for item in each.meta)
             invocation.note(f"{each.path}: GeoJSON does not show the conflicts of {names}")
         yield each
+
+
+@click.command("resolve", cls=Command)
+@click.argument("labels", metavar="[LABEL|FILTER...]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Resolve all conflicts that wait.")
+@click.option(
+    "--with",
+    "choice",
+    type=click.Choice(("ours", "theirs", "base", "ancestor", "delete", "workingcopy")),
+    help="Take the whole row or item as it is there; base and ancestor are the same; workingcopy"
+    " is the row that stands in the working copy.",
+)
+@click.option(
+    "--column",
+    "columns",
+    metavar="NAME=SIDE",
+    multiple=True,
+    help="Take this column from ours, theirs or base, the cells that are not in conflict as"
+    " they merged, and other cells in conflict from --with. With DATASET:meta:schema.json, what"
+    " is in conflict in this column of the schema, from ours or theirs. May be repeated.",
+)
+@click.option(
+    "--with-file",
+    "file",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="Take the row from FILE, a GeoJSON feature or {column: value}; - is stdin.",
+)
+@click.option(
+    "--renumber",
+    type=click.Choice(("ours", "theirs")),
+    help="Where both sides inserted a row under one key, keep both: that side's row gets the"
+    " next free key.",
+)
+@json_option
+@click.pass_obj
+def resolve(
+    invocation: Invocation,
+    labels: tuple[str, ...],
+    everything: bool,
+    choice: str | None,
+    columns: tuple[str, ...],
+    file: BinaryIO | None,
+    renumber: str | None,
+) -> None:
+    r"""Decide conflicts of a merge.
+
+    LABEL is DATASET:feature:KEY or DATASET:meta:ITEM as `conflicts` shows it; DATASET and
+    DATASET:feature mean all conflicts there.
+
+    \b
+    havasu-vc resolve trees:feature:500 --with=theirs
+    havasu-vc resolve trees:feature:500 --column species=theirs
+    havasu-vc resolve --all --with=ours
+    """
+    # Without labels Kart renumbers all that can be.
+    if bool(labels) == everything and not (renumber and not labels):
+        raise click.UsageError("name conflicts, or all of them with --all")
+    sides = {}
+    for name, side in map(parse_assignment, columns):
+        if name in sides:
+            raise InvalidArgumentError(f"column {name!r} is given twice")
+        sides[name] = "base" if side == "ancestor" else side
+    if not (choice or sides or file or renumber):
+        raise click.UsageError("say how: --with, --column, --with-file or --renumber")
+    repo = invocation.open_repo()
+    count = repo.resolve_conflicts(
+        labels,
+        choice="base" if choice == "ancestor" else choice,
+        columns=sides or None,
+        document=None if file is None else file.read(),
+        renumber=renumber,
+    )
+    left = sum(each.unresolved for each in repo.conflicts())
+    value: Resolved = {"resolved": count, "unresolved": left}
+    invocation.result("havasu.resolve/v1", value)
+    invocation.say(f"Resolved {counted(count, 'conflict')}. {counted(left, 'conflict')} to go.")
+    if not left:
+        invocation.say("Use `havasu-vc merge --continue` to complete the merge")

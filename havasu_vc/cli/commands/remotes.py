@@ -1,0 +1,293 @@
+"""`havasu-vc remote`, `fetch`, `pull` and `push`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.completing import complete_branches, complete_remotes
+from havasu_vc.cli.counts import counted, format_size
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.requests import DRY_RUN, Spelt, takes, without_it
+from havasu_vc.errors import NoBranchError, StateError
+from havasu_vc.formats.repository_config import CONFIG_FILE
+from havasu_vc.library import Repo
+from havasu_vc.merging import MergeRequest, RebaseRequest
+from havasu_vc.sharing import FetchRequest, PushRequest
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Fetched, Pushed, PushedRef, Remote
+    from havasu_vc.sharing import FetchResult
+
+__all__ = ["fetch", "fetch_object", "pull", "push", "remote", "tell_fetch"]
+
+
+@click.command("remote", cls=Command)
+@click.argument("arguments", metavar="[add NAME URL | remove NAME | ...]", nargs=-1)
+@click.option("-v", "--verbose", is_flag=True, help="Also the URLs, without passwords.")
+@click.option("--data", metavar="URL", help="With `add` and `set-url`: where the data files are.")
+@json_option
+@click.pass_obj
+def remote(
+    invocation: Invocation, arguments: tuple[str, ...], verbose: bool, data: str | None
+) -> None:
+    """List, add and change remotes, as `git remote` does.
+
+    The data files of a remote that is a folder lie beside its refs, those of others on
+    its Git LFS server, unless `--data` names a folder or a bucket (file, sftp, s3, gs, abfs).
+    Of the first remote, that is committed for all clones, as `havasu-vc data place` does.
+    """
+    from havasu_vc.remotes.urls import hidden_secrets
+
+    repo = invocation.open_repo(rows=False)
+    if data is not None and (len(arguments) < 2 or arguments[0] not in ("add", "set-url")):
+        raise click.UsageError("--data goes with `add NAME URL` and `set-url NAME URL`")
+    if data is not None:
+        from havasu_vc.remotes.places import check_data_url
+
+        check_data_url(data)
+    if not arguments and invocation.json is None:
+        for name, url, place in repo.remotes():
+            shown = visible(name)
+            click.echo(f"{shown}\t{visible(hidden_secrets(url))}" if verbose else shown)
+            if verbose and place is not None:
+                click.echo(f"{shown}\t{visible(hidden_secrets(place))} (data)")
+        return
+    text = repo.git.git("remote", *arguments).text if arguments else ""
+    if data is not None:
+        repo.git.config.set(f"remote.{arguments[1]}.havasuData", data)
+        _tell_all(invocation, repo, arguments[1], data)
+    for line in text.split("\n") if text else ():
+        click.echo(visible(line), err=invocation.json is not None)
+    listed: list[Remote] = [
+        {
+            "name": name,
+            "url": hidden_secrets(url),
+            "data": None if place is None else hidden_secrets(place),
+        }
+        for name, url, place in repo.remotes()
+    ]
+    invocation.result("havasu.remote/v1", listed)
+
+
+def _tell_all(invocation: Invocation, repo: Repo, name: str, data: str) -> None:
+    """Commit where the data of the only remote is, unless the commits say something already."""
+    known = repo.stated_data_place(name)
+    if known == data:
+        return
+    if known is None and len(repo.remotes()) == 1 and repo.git.work_tree is not None:
+        if repo.set_data_place(data):
+            invocation.say(f"Committed {CONFIG_FILE}: clones know where the data is")
+        return
+    invocation.note(f"`havasu-vc data place {shlex.quote(data)}` commits it, for all clones")
+
+
+@click.command("fetch", cls=Command)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
+@click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Fetch from each remote in turn.")
+@click.option("-p", "--prune", is_flag=True, help="Drop remote branches that are gone there.")
+@click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
+@click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
+@click.option("--unshallow", is_flag=True, help="Bring all commits that a shallow clone lacks.")
+@takes(
+    FetchRequest,
+    data=Spelt("--no-data", parse=without_it, help="Bring git's part alone."),
+    without=("remote", "refspecs", "options"),
+)
+@json_option
+@click.pass_obj
+def fetch(
+    invocation: Invocation,
+    /,
+    request: FetchRequest,
+    every: bool,
+    prune: bool,
+    tags: bool,
+    depth: int | None,
+    unshallow: bool,
+) -> None:
+    """Fetch what REMOTE has: its branches, then the data files that they name."""
+    if depth is not None and unshallow:
+        raise click.UsageError("--depth and --unshallow contradict each other")
+    if every and request.remote is not None:
+        raise click.UsageError("--all is for each remote; name none")
+    options = [f"--depth={depth}"] if depth is not None else []
+    options += ["--unshallow"] if unshallow else []
+    options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
+    repo = invocation.open_repo(rows=False)
+    names = [name for name, _, _ in repo.remotes()] if every else [request.remote]
+    results = []
+    for name in names:
+        results.append(repo.fetch.by(replace(request, remote=name, options=options)))
+        tell_fetch(invocation, results[-1])
+    invocation.result("havasu.fetch/v1", fetch_object(_together(results)))
+
+
+def _together(results: Sequence[FetchResult]) -> FetchResult:
+    """Return what came from several remotes as if it had come from one."""
+    from havasu_vc.sharing import FetchResult
+
+    return FetchResult(
+        ", ".join(each.remote for each in results),
+        tuple(ref for each in results for ref in each.refs),
+        sum(each.files for each in results),
+        sum(each.size for each in results),
+    )
+
+
+def fetch_object(result: FetchResult) -> Fetched:
+    """Return what came for programs."""
+    return {
+        "remote": result.remote,
+        "refs": list(result.refs),
+        "files": result.files,
+        "size": result.size,
+    }
+
+
+def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
+    """Tell what came."""
+    if result.refs:
+        invocation.say(f"From {result.remote}")
+    for line in result.refs:
+        invocation.say(f"  {line}")
+    if result.files:
+        invocation.say(f"Fetched {counted(result.files, 'data file')}, {format_size(result.size)}")
+
+
+@click.command("pull", cls=Command)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
+@click.argument("branch", required=False)
+@click.option("--ff-only", "fast_forward", flag_value="only", help="Only fast-forward.")
+@click.option("--no-ff", "fast_forward", flag_value="never", help="Always make a merge commit.")
+@click.option(
+    "-r/ ",
+    "--rebase/--no-rebase",
+    "rebase",
+    default=None,
+    help="Rebase rather than merge.  [default: pull.rebase, or no]",
+)
+@json_option
+@click.pass_obj
+def pull(
+    invocation: Invocation,
+    remote: str | None,
+    branch: str | None,
+    fast_forward: str | None,
+    rebase: bool | None,
+) -> int:
+    """Fetch, then merge what the current branch follows, row by row, or rebase upon it.
+
+    With REMOTE and BRANCH, that branch is merged. git's settings pull.rebase, pull.ff and
+    merge.ff count.
+    """
+    repo = invocation.open_repo()
+    name = _followed(repo, remote) if branch is None else "FETCH_HEAD"
+    refspecs = () if branch is None else (branch,)
+    came = repo.fetch(remote, refspecs)
+    tell_fetch(invocation, came)
+    fetched = fetch_object(came)
+    rebases = _rebases(repo) if rebase is None else "true" if rebase else None
+    if rebases == "interactive":
+        raise StateError(
+            "pull.rebase asks for an interactive rebase, which is git's",
+            hints=(f"what came is fetched: `git rebase -i {name}`, or `havasu-vc rebase {name}`",),
+        )
+    if rebases is not None and fast_forward is None:
+        from havasu_vc.cli.commands.rebase import rebase_and_tell
+
+        asked = RebaseRequest(name, merges=rebases == "merges", fork_point=branch is None)
+        rebase_and_tell(invocation, repo, asked, fetched)
+        return 0
+    from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
+
+    wanted = fast_forward or configured_fast_forward(repo, "pull.ff", "merge.ff")
+    request = MergeRequest(name, fast_forward=wanted)
+    return merge_and_tell(invocation, repo, request, fetched=fetched)
+
+
+def _followed(repo: Repo, remote: str | None) -> str:
+    """Return the branch that the current one follows.
+
+    In Kart's place one that follows none takes the branch of its name of the remote, or origin.
+    """
+    try:
+        return repo.upstream(remote)
+    except NoBranchError:
+        known = {name for name, _, _ in repo.remotes()}
+        if not is_called_kart() or repo.head_branch is None or (remote or "origin") not in known:
+            raise
+        return f"{remote or 'origin'}/{repo.head_branch}"
+
+
+def _rebases(repo: Repo) -> str | None:
+    """Return what git's settings say: `true`, `merges` or `interactive`; None where to merge."""
+    value = repo.config.get(f"branch.{repo.head_branch}.rebase")
+    value = repo.config.get("pull.rebase") if value is None else value
+    if value is None or value.lower() in ("false", "no", "off", "0"):
+        return None
+    known = {"m": "merges", "merges": "merges", "i": "interactive", "interactive": "interactive"}
+    return known.get(value.lower(), "true")
+
+
+@click.command("push", cls=Command)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
+@click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1, shell_complete=complete_branches)
+@click.option("-u", "--set-upstream", is_flag=True, help="Follow the branch from now on.")
+@click.option("-f", "--force", is_flag=True, help="Move branches whatever they have.")
+@click.option("--force-with-lease", is_flag=True, help="The same, unless others moved them.")
+@click.option("--tags", is_flag=True, help="Push all tags.")
+@click.option("--all", "every", is_flag=True, help="Push all branches.")
+@click.option(
+    "--mirror", is_flag=True, help="Make the refs there what they are here; others there go."
+)
+@click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
+@takes(PushRequest, dry_run=DRY_RUN, without=("remote", "refspecs", "options"))
+@json_option
+@click.pass_obj
+def push(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None:
+    """Send commits to REMOTE: the data files that they name, then the branches.
+
+    What to push where nothing is named, and how to get in, is as in `git push`. Branches with
+    a broken dataset are refused.
+    """
+    flags["all"] = flags.pop("every")
+    options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
+    repo = invocation.open_repo(rows=False)
+    result = repo.push.by(replace(request, options=options))
+    refs = [_ref(line) for line in result.refs]
+    value: Pushed = {
+        "remote": result.remote,
+        "refs": refs,
+        "files": result.files,
+        "size": result.size,
+        "dryRun": request.dry_run,
+    }
+    invocation.result("havasu.push/v1", value)
+    if result.files:
+        invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
+    if not result.refs:
+        if result.files:
+            invocation.say(f"Its commits were at {result.remote} already, without that data")
+            return
+        invocation.say(f"Everything is at {result.remote} already")
+        return
+    invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}")
+    for ref in refs:
+        names = " -> ".join(ref[name].removeprefix("refs/heads/") for name in ("source", "target"))
+        invocation.say(f"  {ref['flag'].strip()} {names}  {ref['summary']}".rstrip())
+
+
+def _ref(line: str) -> PushedRef:
+    """Return what git says of a ref in a line of `git push --porcelain`."""
+    flag, refs, summary = line.split("\t")
+    source, _, target = refs.partition(":")
+    return {"flag": flag, "source": source, "target": target, "summary": summary}
