@@ -110,6 +110,7 @@ BESIDE = {
     "revert --abort": _GOES_ON,
     "revert --continue": _GOES_ON,
     "revert --skip": _GOES_ON,
+    "spatial-filter index --all": "is what no COMMIT means",
 }
 """Options of a command with a request that are no field of it, and why."""
 
