@@ -116,7 +116,6 @@ _CODES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile("There are still unresolved meta-item conflicts"), 20),
     (re.compile("Cannot import to .+ - already exists in repository"), 31),
     (re.compile("Dataset path '.+' conflicts with existing path"), 31),
-    (re.compile("The --renumber option only works for"), 20),
     (re.compile("No table specified"), 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""

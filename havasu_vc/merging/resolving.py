@@ -14,7 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, NoConflictError, NoWorkingCopyError
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    NoConflictError,
+    NoWorkingCopyError,
+    StateError,
+)
 from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
 from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
@@ -130,6 +135,8 @@ def resolve(
     for each in state.conflicts:
         filter_ = wanted.of(each.path)
         if filter_ is not None:
+            if resolution.renumber is not None and filters:
+                _require_numbers(each)
             state, resolved = _resolve_dataset(repo, state, each, filter_, resolution, standing)
             count += resolved
     if not count:
@@ -141,6 +148,15 @@ def resolve(
         )
     keep_answers(repo, state)
     return count
+
+
+def _require_numbers(found: DatasetConflicts) -> None:
+    """Raise for a dataset that was named and has no key of whole numbers to renumber."""
+    if found.rows is None or not has_counting_key(conflict_columns(found.rows)):
+        raise StateError(
+            f"Dataset {found.path} does not have an integer primary key, by which its rows could "
+            "be renumbered"
+        )
 
 
 def _known(state: MergeState, filters: Sequence[str]) -> list[str]:

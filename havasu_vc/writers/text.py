@@ -84,7 +84,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
     both = pc.and_(has_old, has_new)
     old = {f.name: (f, c) for f, c in _columns(batch, diff, new=False)}
     new = {f.name: (f, c) for f, c in _columns(batch, diff, new=True)}
-    for name in {**old, **new}:
+    for name in _order(list(old), list(new)):
         same = None
         if name in old and name in new:
             same = pc.and_(both, equal_cells(old[name], new[name]))
@@ -105,6 +105,19 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
     return joined(
         pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
     )
+
+
+def _order(old: list[str], new: list[str]) -> list[str]:
+    """Return the columns of both sides as the new one has them, others where they stood.
+
+    >>> _order(["id", "owner", "area"], ["id", "holder", "area", "note"])
+    ['id', 'owner', 'holder', 'area', 'note']
+    """
+    found = list(new)
+    for place, name in enumerate(old):
+        if name not in found:
+            found.insert(found.index(old[place - 1]) + 1 if place else 0, name)
+    return found
 
 
 def _raster_lines(

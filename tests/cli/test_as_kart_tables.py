@@ -223,3 +223,34 @@ def test_addresses_of_one_schema() -> None:
     assert same("host/db/maps?sslmode=require", "host/db/maps")
     for other in ("host:5433/db/maps", "host/db/other", "host/other/maps", "else/db/maps"):
         assert not same("host/db/maps", other)
+
+
+def test_what_a_push_follows_is_told(repo: Path, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    run_git("init", "--quiet", "--bare", str(server), cwd=tmp_path)
+    succeed(invoke(["-C", repo, "remote", "add", "mine", server]))
+    told = succeed(invoke(["-C", repo, "push", "--set-upstream", "mine", "main"])).stdout
+    assert told.splitlines()[0] == "branch 'main' set up to track 'mine/main'."
+    assert "set up to track" not in succeed(invoke(["-C", repo, "push"])).stdout
+
+
+def test_keys_that_are_no_numbers_are_not_renumbered(tmp_path: Path, called_kart: None) -> None:
+    repo, source = tmp_path / "repo", tmp_path / "names.csv"
+    succeed(invoke(["init", repo]))
+    common: list[str | Path] = ["-C", repo, "import", source, "--primary-key", "code"]
+
+    def taken(rows: str) -> None:
+        source.write_text(f"code,name\n{rows}")
+        succeed(invoke([*common, "--replace", "--no-checkout"]))
+
+    taken("a,one\n")
+    succeed(invoke(["-C", repo, "branch", "side"]))
+    taken("a,one\nb,mine\n")
+    succeed(invoke(["-C", repo, "switch", "side"]))
+    taken("a,one\nb,theirs\n")
+    invoke(["-C", repo, "merge", "main"])
+    refused = invoke(["-C", repo, "resolve", "--renumber=theirs"])
+    assert refused.exit_code == 50 and "There are no matching conflicts" in refused.stderr
+    refused = invoke(["-C", repo, "resolve", "names", "--renumber=theirs"])
+    assert refused.exit_code == 20
+    assert "Dataset names does not have an integer primary key" in refused.stderr

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -280,6 +280,12 @@ def push(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None
             return
         invocation.say(f"Everything is at {result.remote} already")
         return
+    follows = flags["set_upstream"] and request.remote is not None and not request.dry_run
+    if follows and results_on_stdout():
+        for ref in refs:  # as git tells it, on the stream where Kart has it
+            branch = ref["target"].removeprefix("refs/heads/")
+            name = ref["source"].removeprefix("refs/heads/")
+            invocation.say(f"branch '{name}' set up to track '{request.remote}/{branch}'.")
     invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}")
     for ref in refs:
         names = " -> ".join(ref[name].removeprefix("refs/heads/") for name in ("source", "target"))
