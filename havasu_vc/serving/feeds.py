@@ -72,6 +72,8 @@ _GROUP = 32
 """Manifests of so many commits, on average, are gathered in one."""
 _GATHERED = 1
 """The snapshot that is said to have gathered manifests."""
+_START = 2
+"""The snapshot before all others."""
 _MOST_BYTES = 16 << 20
 _MOST_KNOWN = 10_000
 
@@ -186,7 +188,8 @@ class Feeds:
         shown = [each for each in parts if each.rows]
         documents = self._tables.documents
         files = [documents.here(file.path) for each in parts for file in each.files]
-        metadata = self._assembled(path, layout_of(schema), shown, folder, files)
+        start = self._start(folder, files) if changes and shown else None
+        metadata = self._assembled(path, layout_of(schema), shown, folder, files, start)
         metadata = replace(
             metadata,
             table_uuid=str(UUID(name)),
@@ -267,9 +270,10 @@ class Feeds:
         shown: Sequence[_Part],
         folder: Path,
         files: list[str],
+        start: Snapshot | None,
     ) -> TableMetadata:
         """Return metadata with a snapshot for each part; what is written is added to `files`."""
-        snapshots: list[Snapshot] = []
+        snapshots = [] if start is None else [start]
         rows = size = count = 0
         for place, part in enumerate(shown):
             rows, size, count = rows + part.rows, size + part.size, count + len(part.files)
@@ -291,6 +295,8 @@ class Feeds:
                     schema_id=layout.current_schema_id,
                 )
             )
+        if start is not None:
+            snapshots[0] = replace(start, schema_id=layout.current_schema_id)
         if not snapshots:
             return replace(layout, location=self._tables.documents.spell(folder))
         snapshots = in_time(snapshots[::-1])
@@ -305,6 +311,23 @@ class Feeds:
             references={MAIN: Reference(newest.snapshot_id)},
             snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
         )
+
+    def _start(self, folder: Path, files: list[str]) -> Snapshot:
+        """Return the snapshot before all others: no row, the same for as long as the feed is.
+
+        Spark looks for the oldest snapshot that there was when a stream began, each time that
+        the stream goes on, and gives up where it is gone.
+        """
+        bare = Snapshot(_START, 0, 0, None)
+
+        def make() -> tuple[str, ...]:
+            listed = write_manifest_list(folder, [], bare)
+            return (self._tables.documents.spell(listed),)
+
+        (listed,) = self._lists.made((folder, _START, _START), make)
+        files.append(self._tables.documents.here(listed))
+        told = {**summary_of([], []), **totals(0, 0, 0)}
+        return replace(bare, manifest_list=listed, summary=told)
 
     def _listed(self, parts: Sequence[_Part], snapshot: Snapshot, folder: Path) -> tuple[str, ...]:
         """Have a snapshot's manifests there, and return the list of them, and them.
