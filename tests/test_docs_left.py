@@ -42,7 +42,7 @@ LEFT: dict[tuple[str, str], int] = {
     ("docs/guides/share.md", "there is no such bucket"): 1,
     ("docs/guides/share.md", "there is no such host"): 1,
     ("docs/guides/share.md", "there is no such server"): 1,
-    ("docs/guides/spark-clusters.md", "there is no such cluster"): 4,
+    ("docs/guides/spark-clusters.md", "there is no such cluster"): 5,
     ("docs/guides/spark.md", "starting Spark takes longer than a test of a page should"): 2,
     ("docs/guides/spark.md", "there is no such cluster"): 1,
 }

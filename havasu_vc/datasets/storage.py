@@ -27,6 +27,9 @@ class Fetcher(Protocol):
     def bucket(self) -> str | None:
         """Return the bucket that has them, where others can read them; None if none has."""
 
+    def share(self, files: Sequence[tuple[str, int]]) -> None:
+        """Put files that are here, given by name and size, into the bucket, if it lacks them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:

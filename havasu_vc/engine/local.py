@@ -52,6 +52,8 @@ class LocalEngine:
 
     distributed = False
     """Whether tasks may run on other machines than this one."""
+    apart = False
+    """Whether they do, so that no folder of this machine need be there."""
 
     def __init__(
         self,
@@ -75,13 +77,17 @@ class LocalEngine:
         self._scratch = Scratch(scratch)
         self._workers: Workers | None = None
 
-    def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Batches:
         """Yield the batches of all tasks, in task order."""
         with closing(self.run_each(tasks, description=description)) as results:
             for _, batch in results:
                 yield batch
 
-    def run_each(self, tasks: Sequence[Task], *, description: str = "") -> NumberedBatches:
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> NumberedBatches:
         """Yield the same batches, each with the index of its task."""
         self.progress.start(len(tasks), description)
         try:

@@ -63,10 +63,22 @@ class Engine(Protocol):
     def distributed(self) -> bool:
         """Whether tasks may run on other machines than this one."""
 
-    def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
-        """Yield the batches of all tasks, in task order."""
+    @property
+    def apart(self) -> bool:
+        """Whether they do, so that no folder of this machine need be there."""
 
-    def run_each(self, tasks: Sequence[Task], *, description: str = "") -> NumberedBatches:
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Batches:
+        """Yield the batches of all tasks, in task order.
+
+        Those that need no file of this machine may run `anywhere`; others run here where the
+        engine's machines share no folder with it.
+        """
+
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> NumberedBatches:
         """Yield the same batches, each with the index of its task."""
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:

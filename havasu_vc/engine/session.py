@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import site
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,22 +23,29 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from havasu_vc.engine.protocol import one_line
-from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError
+from havasu_vc.errors import EngineError, MissingProgramError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "CONNECT",
     "OLDEST_JAVA",
+    "application_of",
     "cause_of",
     "chosen_master",
+    "cores_of",
     "ensure_package",
     "given_up",
+    "is_apart",
+    "is_connect",
     "is_local_master",
+    "master_of",
     "require_java",
     "require_spark",
     "setting",
@@ -49,6 +57,8 @@ __all__ = [
 ]
 
 
+CONNECT = "sc://"
+"""How addresses of Spark Connect servers begin."""
 _PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
     "spark.app.name": "havasu-vc",
@@ -79,18 +89,46 @@ def is_local_master(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def chosen_master(master: str | None) -> str:
-    """Return where Spark runs: as told, else as `spark-submit` or `spark-defaults.conf` say.
+def is_apart(session: SparkSession) -> bool:
+    """Return whether a session's tasks run on other machines than this one."""
+    return not is_local_master(master_of(session))
 
-    Raises `InvalidArgumentError` for Spark Connect, whose sessions lack what tasks need.
-    """
-    found = master or _submitted_master() or spark_defaults().get("spark.master") or "local[*]"
-    if found.startswith("sc://"):
-        raise InvalidArgumentError(
-            f"{found} is a Spark Connect server, where tasks of havasu-vc cannot run yet",
-            hints=("give the cluster's own master, as spark://HOST:7077",),
-        )
-    return found
+
+def is_connect(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, which has no context and no JVM here."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def master_of(session: SparkSession) -> str:
+    """Return where a session runs; of Spark Connect no more is known than that it is a server."""
+    return CONNECT if is_connect(session) else str(session.sparkContext.master)
+
+
+def application_of(session: SparkSession) -> str:
+    """Return what tells one application from others, or one session of Spark Connect."""
+    if is_connect(session):
+        return str(cast("Any", session).session_id)
+    return str(session.sparkContext.applicationId)
+
+
+def cores_of(session: SparkSession) -> int:
+    """Return how many tasks a session runs at a time, as Spark tells or shows."""
+    if not is_connect(session):
+        return max(session.sparkContext.defaultParallelism, 1)
+    name = application_of(session)
+    if name not in _cores:
+        from pyspark.sql import functions as F
+
+        # A server does not tell, but deals rows out to as many tasks when nobody says.
+        parts = session.range(0, 1 << 12).select(F.spark_partition_id().alias("part"))
+        _cores[name] = max(parts.distinct().count(), 1)
+    return _cores[name]
+
+
+def chosen_master(master: str | None) -> str:
+    """Return where Spark runs: as told, else as `spark-submit` or `spark-defaults.conf` say."""
+    told = master or _submitted_master() or os.environ.get("SPARK_REMOTE")
+    return told or spark_defaults().get("spark.master") or "local[*]"
 
 
 def _submitted_master() -> str | None:
@@ -137,6 +175,8 @@ def start_session(
 
     Executors run the Python of `archives` if that is given: `env.tar.gz#environment`.
     """
+    if master.startswith(CONNECT):
+        return _connected(master, settings), True
     require_spark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -158,6 +198,41 @@ def start_session(
             return _start(every, log), True
         except Exception as error:
             raise _not_started(master, error, log) from error
+
+
+def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
+    """Return a session of a Spark Connect server, with what one may say of a session there."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    named = remote.partition(";")[0].rstrip("/")
+    try:
+        place = urlsplit(named)
+        # Spark itself would try for many minutes.
+        socket.create_connection((place.hostname or "", place.port or 15002), 10).close()
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"the Spark Connect server {named} cannot be reached: "
+            f"{getattr(error, 'strerror', None) or error}",
+            hints=("write it as sc://HOST:PORT, and check that it runs",),
+        ) from error
+    try:
+        builder = cast("Any", SparkSession.builder).remote(remote)
+        session: SparkSession = builder.create()
+        every = {**settings, _OURS[0]: _SETTINGS[_OURS[0]]}
+        for name in every.keys() - {"spark.master"}:
+            session.conf.set(name, every[name])
+    except ImportError as error:
+        raise MissingProgramError(
+            "Spark Connect needs libraries that are not installed",
+            hints=("`pip install 'pyspark[connect]>=4.0,<4.2'`",),
+        ) from error
+    except PySparkException as error:
+        raise EngineError(
+            f"the Spark Connect server {named} cannot be used: {one_line(error)}",
+            hints=("check that it runs, and whether it lets sessions change such a setting",),
+        ) from error
+    return session
 
 
 def _start(settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
@@ -227,6 +302,9 @@ def ensure_package(session: SparkSession) -> None:
 
     What is sent is a zip file, which costs each task some tens of milliseconds.
     """
+    if is_connect(session):
+        ship_package(session)
+        return
     context = session.sparkContext
     here = [*site.getsitepackages(), *_worker_path(context)]
     if not (is_local_master(str(context.master)) and str(_PACKAGE.parent) in here):
@@ -289,18 +367,19 @@ def cause_of(error: Exception) -> str:
 
 
 _shipped: dict[str, Path] = {}
+_cores: dict[str, int] = {}
 
 
 def shipped_name(session: SparkSession) -> str | None:
     """Return what the file is called in which executors were sent this package, if they were."""
-    found = _shipped.get(session.sparkContext.applicationId)
+    found = _shipped.get(application_of(session))
     return None if found is None else found.name
 
 
 def ship_package(session: SparkSession) -> None:
     """Send this package to the session's executors, once."""
-    context = session.sparkContext
-    if context.applicationId in _shipped:
+    application = application_of(session)
+    if application in _shipped:
         return
     content = zipped_package()
     folder = Path(tempfile.mkdtemp(prefix="havasu-vc-code-"))
@@ -308,10 +387,13 @@ def ship_package(session: SparkSession) -> None:
     atexit.register(shutil.rmtree, folder, True)
     archive = folder / f"havasu_vc-{hashlib.sha256(content).hexdigest()[:16]}.zip"
     archive.write_bytes(content)
-    path = list(sys.path)
-    context.addPyFile(str(archive))
-    sys.path[:] = path  # the driver has the package already
-    _shipped[context.applicationId] = archive
+    if is_connect(session):
+        session.addArtifacts(str(archive), pyfile=True)
+    else:
+        path = list(sys.path)
+        session.sparkContext.addPyFile(str(archive))
+        sys.path[:] = path  # the driver has the package already
+    _shipped[application] = archive
 
 
 def zipped_package() -> bytes:

@@ -5,7 +5,8 @@ packed into a few chunks, executors leave the batches in spill files of a scratc
 folder that every machine sees, and names and extents come back (`engine.worker`). The
 consumer maps the files in task order and deletes each after use, while the next
 window runs ahead (`engine.windows`). So the driver's memory holds a segment, and the
-scratch folder two windows, whose size follows what the tasks before gave.
+scratch folder two windows, whose size follows what the tasks before gave. Where machines
+share no folder, batches come as rows of a frame, some tasks at a time.
 
 Spark starts at the first run, not before.
 """
@@ -26,22 +27,27 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.session import (
+    CONNECT,
+    application_of,
     chosen_master,
+    cores_of,
     ensure_package,
     given_up,
     is_local_master,
+    master_of,
     require_spark,
     shipped_name,
     start_session,
 )
-from havasu_vc.engine.spark_dealing import collected, dealing_frame, outcomes_of
+from havasu_vc.engine.spark_dealing import collected, dealing_frame, outcomes_of, results_of
 from havasu_vc.engine.spark_matching import matched
 from havasu_vc.engine.spill import Scratch, read_segment
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, parse_error, run_chunks
-from havasu_vc.errors import EngineError, InvalidArgumentError
+from havasu_vc.errors import EngineError
 from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
 
@@ -74,16 +80,20 @@ class SparkEngine:
         note: Callable[[str], None] | None = None,
     ) -> None:
         if session is None:
-            require_spark()
             self._master = chosen_master(master)
+            if not self._master.startswith(CONNECT):
+                require_spark()
         else:
-            self._master = _master_of(session)
+            self._master = master_of(session)
+        self.apart = not is_local_master(self._master)
+        """Whether tasks run on other machines, so that no folder of this one need be there."""
         self._conf = dict(conf or {})
         self._archives = archives
         self._note = note
-        self._shared = scratch is not None or is_local_master(self._master)
+        self._shared = scratch is not None or not self.apart
         self._session = session
         self._prepared = False
+        self._here: LocalEngine | None = None
         self._owned = False
         self._scratch = Scratch(scratch)
         self._runs: set[WindowedRun] = set()
@@ -92,24 +102,34 @@ class SparkEngine:
         self.progress = progress or SilentProgress()
         """Who hears how far a run is."""
 
-    def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Batches:
         """Yield the batches of all tasks, in task order."""
-        with closing(self.run_each(tasks, description=description)) as results:
+        with closing(self.run_each(tasks, description=description, anywhere=anywhere)) as results:
             for _, batch in results:
                 yield batch
 
-    def run_each(self, tasks: Sequence[Task], *, description: str = "") -> NumberedBatches:
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> NumberedBatches:
         """Yield the same batches, each with the index of its task."""
+        if not self._shared and not anywhere:
+            yield from self._near().run_each(tasks, description=description)
+            return
         self.progress.start(len(tasks), description)
         try:
             if tasks:
-                yield from self._run_windows(tasks, description)
+                run = self._run_windows if self._shared else self._run_streamed
+                yield from run(tasks, description)
         finally:
             self.progress.finish()
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
         """Run the tasks, deal their rows out by a hash of `key`, return a task for each part."""
-        folder = self._new_folder("parts")
+        if not self._shared:
+            return self._near().partition(tasks, key, parts)
+        folder = self._scratch.new_folder("parts")
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
     def session(self) -> SparkSession:
@@ -163,6 +183,8 @@ class SparkEngine:
             self._session.stop()
             self._session = None
             self._owned = self._prepared = False
+        if self._here is not None:
+            self._here.close()
         self._scratch.close()
 
     def __enter__(self) -> Self:
@@ -176,20 +198,30 @@ class SparkEngine:
     ) -> None:
         self.close()
 
-    def _new_folder(self, purpose: str) -> Path:
-        """Make a folder for batches of tasks, which every machine must see."""
-        if not self._shared:
-            raise InvalidArgumentError(
-                f"Spark on {self._master} needs a folder that all its machines share",
-                hints=(
-                    "name one with `git config havasu.spark.scratch`, or the scratch setting",
-                    "or use a local master",
-                ),
-            )
-        return self._scratch.new_folder(purpose)
+    def _near(self) -> LocalEngine:
+        """Return the engine of this machine, for what needs its files."""
+        if self._here is None:
+            if self._note is not None:
+                self._note(
+                    f"files of this machine are needed, which those of {self._master} do not see "
+                    "(havasu.spark.scratch names a folder that they share): the work is done here"
+                )
+            self._here = LocalEngine(progress=self.progress)
+        return self._here
+
+    def _run_streamed(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
+        """Run tasks where no folder is shared: what they yield comes through Spark itself."""
+        done = 0
+        with closing(results_of(self.session(), tasks)) as rows:
+            for index, batches in rows:
+                self.progress.advance(index - done)
+                done = index
+                for batch in batches:
+                    yield index, batch
+        self.progress.advance(len(tasks) - done)
 
     def _run_windows(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
-        folder = self._new_folder("run")
+        folder = self._scratch.new_folder("run")
         session = self.session()
         run = WindowedRun(session, tasks, folder, budget=self.spill_budget, description=description)
         reported = 0
@@ -243,18 +275,6 @@ def _insist_visible(path: str) -> None:
             f"what an executor wrote is not here: {path}",
             hints=("the scratch folder must be one that all machines share under one path",),
         )
-
-
-def _master_of(session: SparkSession) -> str:
-    from pyspark.errors import PySparkException
-
-    try:
-        return str(session.sparkContext.master)
-    except (PySparkException, AttributeError) as error:
-        raise InvalidArgumentError(
-            "this Spark session is a Spark Connect one, which cannot run tasks",
-            hints=("start one with `SparkSession.builder.master(...)`",),
-        ) from error
 
 
 # A run on Spark, window by window: what happens beside the thread that consumes it.
@@ -440,10 +460,10 @@ _asked: set[str] = set()
 
 def probe(session: SparkSession) -> list[str]:
     """Return what a person should know of a session's executors; raise if no task can run there."""
-    context = session.sparkContext
-    if context.applicationId in _asked:
+    application = application_of(session)
+    if application in _asked:
         return []
-    count = max(context.defaultParallelism, 1) * _TASKS_A_CORE
+    count = cores_of(session) * _TASKS_A_CORE
     try:
         rows = collected(session.range(0, count, 1, count).mapInArrow(_facts, _FACTS))
     except EngineError as error:
@@ -451,7 +471,7 @@ def probe(session: SparkSession) -> list[str]:
         if not cause:
             raise  # it says all by itself
         raise EngineError(
-            f"the executors of {context.master} cannot run tasks of havasu-vc: {cause}",
+            f"the executors of {master_of(session)} cannot run tasks of havasu-vc: {cause}",
             hints=(
                 "PYSPARK_PYTHON names their Python: of this one's version, with pyarrow",
                 "or send one: `git config havasu.spark.archives ENVIRONMENT.tar.gz#environment`",
@@ -464,7 +484,7 @@ def probe(session: SparkSession) -> list[str]:
                 f"the worker on {row.host} runs another havasu-vc: {row.place}",
                 hints=("take it off the Python path of the workers: they are sent this one",),
             )
-    _asked.add(context.applicationId)
+    _asked.add(application)
     others = sorted({(row.pyarrow, row.host) for row in rows if row.pyarrow != pa.__version__})
     return [
         f"the worker on {host} has pyarrow {found}, and this machine {pa.__version__}: rows are "

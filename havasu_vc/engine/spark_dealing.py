@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from havasu_vc.engine.dealing import OwnedPiece, given_to
 from havasu_vc.engine.protocol import Batches, checked_batches
-from havasu_vc.engine.session import given_up, setting
+from havasu_vc.engine.session import cores_of, given_up, is_connect, setting
 from havasu_vc.engine.spill import read
 from havasu_vc.engine.worker import forget_archives, parse_error, pickled_error
 from havasu_vc.errors import EngineError, HavasuError
@@ -41,6 +41,7 @@ __all__ = [
     "OUTCOME",
     "PIECES",
     "Deal",
+    "NumberedTasks",
     "RunsTasks",
     "by_part",
     "check_told",
@@ -51,6 +52,7 @@ __all__ = [
     "owned_frame",
     "parse_outcome",
     "pieces_frame",
+    "results_of",
     "task_frame",
 ]
 
@@ -59,8 +61,9 @@ PIECES = "part int, num_rows bigint, piece binary, kind int"
 _SCHEMA = pa.schema(
     [("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary()), ("kind", pa.int32())]
 )
-_PIECE, _OWNER, _DEALT, _TAKEN, ERROR, OUTCOME = range(6)
-"""Rows that were dealt, an owner's task, how many were dealt and taken, an error, what it yields.
+_PIECE, _OWNER, _DEALT, _TAKEN, ERROR, OUTCOME, _PART = range(7)
+"""Rows that were dealt, an owner's task, how many were dealt and taken, an error, what it yields,
+and a part of that, of which more comes.
 
 Counts say in `piece` of which shuffle they are, and of which owner.
 """
@@ -68,39 +71,59 @@ _TASKS_A_CORE = 4
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _GROUP_BYTES = 32 << 20
+_RESULT_BYTES = 64 << 20
+"""About how many bytes of results one job gives to the driver."""
 _POLL_SECONDS = 0.1
 
 Deal: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Turns rows into batches of `part`, `num_rows` and `piece`; must pickle."""
-RunsTasks: TypeAlias = Callable[[Iterator[Task]], Iterator[pa.RecordBatch]]
+NumberedTasks: TypeAlias = Iterator[tuple[int, Task]]
+"""Tasks, each with its number among all."""
+RunsTasks: TypeAlias = Callable[[NumberedTasks], Iterator[pa.RecordBatch]]
 """Runs tasks on an executor."""
 
 
 def dealing_frame(session: SparkSession, tasks: Sequence[Task], owners: int) -> DataFrame:
     """Return a frame of the pieces that tasks deal, for so many owners."""
 
-    def run(tasks: Iterator[Task]) -> Iterator[pa.RecordBatch]:
-        yield from _counted((b for task in tasks for b in checked_batches(task)), owners)
+    def run(tasks: NumberedTasks) -> Iterator[pa.RecordBatch]:
+        yield from _counted((b for _, task in tasks for b in checked_batches(task)), owners)
 
     return task_frame(session, tasks, run, PIECES)
 
 
 def task_frame(
-    session: SparkSession, tasks: Sequence[Task], run: RunsTasks, columns: str
+    session: SparkSession,
+    tasks: Sequence[Task],
+    run: RunsTasks,
+    columns: str,
+    *,
+    most: int | None = None,
 ) -> DataFrame:
-    """Return a frame of what a function, which must pickle, yields of tasks."""
-    cores = max(session.sparkContext.defaultParallelism, 1)
-    parts = max(min(len(tasks), _TASKS_A_CORE * cores), 1)
+    """Return a frame of what a function, which must pickle, yields of tasks.
+
+    It has at most so many partitions, a few for each core if nobody says.
+    """
+    if not tasks:
+        return session.createDataFrame([], columns)
+    parts = max(min(len(tasks), most or _TASKS_A_CORE * cores_of(session)), 1)
     given = pa.table(
         {
             "part": pa.array([n * parts // len(tasks) for n in range(len(tasks))], pa.int32()),
+            "number": pa.array(range(len(tasks)), pa.int32()),
             "task": pa.array([pickle.dumps(task) for task in tasks], pa.binary()),
         }
     )
 
     def run_given(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_archives()
-        yield from run(pickle.loads(t.as_py()) for batch in batches for t in batch.column("task"))
+        # A shuffle gives the rows of a partition in any order.
+        held = sorted(
+            (number.as_py(), task.as_py())
+            for batch in batches
+            for number, task in zip(batch.column("number"), batch.column("task"), strict=True)
+        )
+        yield from run((number, pickle.loads(task)) for number, task in held)
 
     return by_part(session.createDataFrame(given), parts).mapInArrow(run_given, columns)
 
@@ -173,6 +196,14 @@ def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
         yield from parse_outcome(row.piece)
 
 
+def _outcome_bytes(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as an outcome."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def parse_outcome(piece: bytes | bytearray) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an outcome."""
     with pa.ipc.open_stream(bytes(piece)) as stream:
@@ -226,6 +257,7 @@ def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.Reco
 
 
 def _row(part: int, num_rows: int, piece: bytes, kind: int) -> pa.RecordBatch:
+    """Return a row of `PIECES`."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array([value], field.type)
@@ -283,10 +315,7 @@ def _outcome(
                     count += sum(batch.column("num_rows").to_pylist())
                     yield batch.append_column("kind", pa.array([_PIECE] * len(batch), pa.int32()))
                     continue
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, batch.schema) as writer:
-                    writer.write_batch(batch)
-                yield _row(number, count, sink.getvalue().to_pybytes(), OUTCOME)
+                yield _row(number, count, _outcome_bytes(batch), OUTCOME)
                 count += 1
     except HavasuError as error:
         yield _row(to, 2 * hop + 1, pickled_error(error), ERROR)
@@ -296,7 +325,50 @@ def _outcome(
         yield _row(to, count, pickle.dumps((hop + 1, None)), _DEALT)
 
 
-def collected(frame: DataFrame) -> list[Any]:
+def results_of(
+    session: SparkSession, tasks: Sequence[Task]
+) -> Generator[tuple[int, Iterator[pa.RecordBatch]], None, None]:
+    """Yield what tasks yield, in their order, each batch with its task's number.
+
+    As many tasks are one job as give what a driver may hold, going by those before.
+    """
+    first, size = 0, cores_of(session)
+    while first < len(tasks):
+        some = tasks[first : first + size]
+        with large_rows(session):
+            rows = collected(task_frame(session, some, _told, PIECES, most=size), "the tasks")
+        held: list[bytes] = []
+        given = 0
+        rows.reverse()
+        while rows:
+            row = rows.pop()
+            if row.kind == ERROR:
+                raise parse_error(row.piece)
+            given += len(row.piece)
+            held.append(row.piece)
+            if row.kind == OUTCOME:
+                yield first + row.part, parse_outcome(b"".join(held))
+                held.clear()
+        first += len(some)
+        size = min(max(len(some) * _RESULT_BYTES // max(given, 1), 1), size * 4)
+
+
+def _told(tasks: NumberedTasks) -> Iterator[pa.RecordBatch]:
+    for number, task in tasks:
+        try:
+            for batch in checked_batches(task):
+                outcome = _outcome_bytes(batch)
+                # Spark has a row in memory as a whole, more than once.
+                for start in range(0, len(outcome), _GROUP_BYTES):
+                    piece = outcome[start : start + _GROUP_BYTES]
+                    last = start + len(piece) == len(outcome)
+                    yield _row(number, batch.num_rows, piece, OUTCOME if last else _PART)
+        except HavasuError as error:
+            yield _row(number, 0, pickled_error(error), ERROR)
+            return
+
+
+def collected(frame: DataFrame, what: str = "the edit") -> list[Any]:
     """Run a job in a thread of its own, so that Ctrl-C stops it, and return its rows."""
     from pyspark import inheritable_thread_target
 
@@ -309,6 +381,8 @@ def collected(frame: DataFrame) -> list[Any]:
     def run() -> None:
         try:
             session.addTag(tag)
+            if not is_connect(session):  # there Python is stopped in any case
+                session.sparkContext.setInterruptOnCancel(True)
             found.extend(frame.collect())
         except Exception as error:
             failed.append(error)
@@ -327,7 +401,7 @@ def collected(frame: DataFrame) -> list[Any]:
         raise
     if failed:
         raise given_up(
-            "the edit",
+            what,
             failed[0],
             "nothing was committed",
             "run again, with more memory for the executors",

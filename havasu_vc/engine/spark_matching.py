@@ -31,6 +31,7 @@ from havasu_vc.engine.session import given_up
 from havasu_vc.engine.spark_dealing import (
     ERROR,
     OUTCOME,
+    NumberedTasks,
     by_part,
     check_told,
     collected,
@@ -43,7 +44,6 @@ from havasu_vc.engine.spark_dealing import (
 from havasu_vc.engine.worker import parse_error, pickled_error
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.arrow import gathered
-from havasu_vc.model.task import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,9 +161,9 @@ def _by_row(old: DataFrame, new: DataFrame) -> DataFrame:
     return found.where("sides = 1 OR key IS NULL").select("place.*")
 
 
-def _told_hashes(tasks: Iterator[Task]) -> Iterator[pa.RecordBatch]:
+def _told_hashes(tasks: NumberedTasks) -> Iterator[pa.RecordBatch]:
     try:
-        for task in tasks:
+        for _, task in tasks:
             yield from checked_batches(task)
     except HavasuError as error:
         row = {"source": _FAILED, "pos": 0, "sample": pickled_error(error)}

@@ -95,6 +95,10 @@ def row_changes(
         new = old.emptied()
     if old is None or new is None:
         return
+    if engine.apart:
+        from havasu_vc.datasets.havasu.far import as_seen
+
+        old, new = as_seen(old), as_seen(new)
     plan = old.compare(new)
     if plan is None:
         from havasu_vc.history.across import changes_across
@@ -118,10 +122,19 @@ def planned_changes(
             f"{new.path}: deleted rows are shown unverified, as data files to compare them "
             f"with are not here ({len(plan.unverified)} delete files)"
         )
-    batches = _dealt(plan, engine, old) if plan.dealt else engine.run(plan.tasks())
+    if plan.dealt:
+        batches = _dealt(plan, engine, old)
+    else:
+        batches = engine.run(plan.tasks(), anywhere=engine.apart and _are_apart(old, new))
     for batch in batches:
         if batch.num_rows:
             yield ChangeBatch(batch)
+
+
+def _are_apart(*views: Dataset) -> bool:
+    from havasu_vc.datasets.havasu.far import FarDataset
+
+    return all(isinstance(view, FarDataset) and view.apart for view in views)
 
 
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:

@@ -412,13 +412,14 @@ def _in_place(versions: Versions, settings: Settings) -> Versions:
     with settings.open_engine(max(view.size for view in found)) as engine:
         if not engine.distributed:
             return versions
+        apart = engine.apart
     from havasu_vc.datasets.havasu.far import far_dataset
 
     fetcher = found[1].storage.fetcher
     url = None if fetcher is None else fetcher.bucket()
     if url is None:
         return versions
-    base, ours, theirs = (far_dataset(view, url) for view in found)
+    base, ours, theirs = (far_dataset(view, url, apart=apart) for view in found)
     return Versions(base, ours, theirs, url)
 
 

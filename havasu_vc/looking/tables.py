@@ -102,9 +102,14 @@ class Table:
         """
         schema = self.schema_of(columns)
         where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
-        tasks = self._dataset.scan(columns, where)
         with self._settings.open_engine(self._dataset.size) as engine:
-            for batch in engine.run(tasks, description=f"Reading {self.path}"):
+            view = self._dataset
+            if engine.apart:
+                from havasu_vc.datasets.havasu.far import as_seen
+
+                view = as_seen(view)
+            tasks, anywhere = view.scan(columns, where), view is not self._dataset
+            for batch in engine.run(tasks, description=f"Reading {self.path}", anywhere=anywhere):
                 yield to_source(batch, schema) if source_types else batch
 
     def to_arrow(

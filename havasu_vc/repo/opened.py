@@ -175,6 +175,10 @@ class _LateFetcher:
         """Return the bucket that has them, where others can read them; None if none has."""
         return self._make(self._repo).bucket()
 
+    def share(self, files: Sequence[tuple[str, int]]) -> None:
+        """Put files that are here, given by name and size, into the bucket, if it lacks them."""
+        self._make(self._repo).share(files)
+
     def fetch(self, files: Sequence[tuple[str, int]]) -> None:
         """Bring files, given by name and size; raise for the first that cannot be had."""
         store = self._repo.storage.files

@@ -431,6 +431,8 @@ class RemoteFetcher:
 
     def __init__(self, repo: OpenRepo) -> None:
         self._repo = repo
+        self._there: set[tuple[str, int]] = set()
+        """Files that the bucket is known to have."""
 
     def fetch(self, files: Sequence[tuple[str, int]]) -> None:
         """Bring files, given by name and size."""
@@ -458,6 +460,16 @@ class RemoteFetcher:
     def bucket(self) -> str | None:
         """Return the bucket that has the data; None where it is elsewhere or not told."""
         return far_place(self._repo)
+
+    def share(self, files: Sequence[tuple[str, int]]) -> None:
+        """Put files that are here, given by name and size, into the bucket, if it lacks them."""
+        url = self.bucket()
+        wanted = [WantedFile(*file) for file in sorted({*files} - self._there)]
+        if url is not None and wanted:
+            from havasu_vc.remotes.object_store import ObjectStoreRemote
+
+            send_data(self._repo, ObjectStoreRemote(url), wanted)
+            self._there.update(files)
 
     def _remotes(self) -> list[str]:
         names = self._repo.git.git("remote").lines

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.session import ensure_package, is_apart
 from havasu_vc.engine.spark_matching import Matched, changes_in
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
@@ -77,7 +77,7 @@ def changes(
     if folders == [None, None]:
         raise DatasetNotFoundError(dataset, revisions)
     old, new = (
-        _view(source, folder, end.name)
+        _view(spark, source, folder, end.name)
         for folder, end in zip(folders, (ends.old, ends.new), strict=True)
     )
     before, after = (None if folder is None else _place_of(folder) for folder in folders)
@@ -126,7 +126,7 @@ def history(
         piece
         for commit in commits(source.git, start.commit or "")
         if len(commit.parents) < 2
-        for piece in _pieces_of(source, view, commit)
+        for piece in _pieces_of(spark, source, view, commit)
     ]
     row = spark_schema(view.schema)
     fields = [*_LABELS, T.StructField(CHANGE_TYPE, T.StringType())]
@@ -134,10 +134,12 @@ def history(
     return _frame(spark, pieces, view.schema, T.StructType(fields), _as_history)
 
 
-def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> Dataset | None:
+def _view(
+    spark: SparkSession, repo: Repo, folder: DatasetFolder | None, revision: str
+) -> Dataset | None:
     if folder is None:
         return None
-    view = in_place(repo, repo.view(folder, revision))
+    view = in_place(repo, repo.view(folder, revision), session=spark)
     view.check_guard()
     return view
 
@@ -146,8 +148,11 @@ def _place_of(folder: DatasetFolder) -> Place:
     return folder.marker, folder.internals
 
 
-def _pieces_of(repo: Repo, shown: Dataset, commit: Commit) -> Iterator[Piece]:
-    """Yield what one commit is worked on by: a task for a small one, many for a large one."""
+def _pieces_of(spark: SparkSession, repo: Repo, shown: Dataset, commit: Commit) -> Iterator[Piece]:
+    """Yield what one commit is worked on by: a task for a small one, many for a large one.
+
+    Other machines see no repository: what they work on is planned here.
+    """
     objects, path = repo.git.objects, shown.path
     parents = [read_commit(objects, each).tree for each in commit.parents if objects.has(each)]
     before = _place_in(repo, parents[0], path) if parents else None
@@ -157,11 +162,11 @@ def _pieces_of(repo: Repo, shown: Dataset, commit: Commit) -> Iterator[Piece]:
     author = f"{commit.author.name} <{commit.author.email}>"
     moment = datetime.datetime.fromtimestamp(commit.author.time, datetime.UTC)
     labels = (commit.id, moment, author)
-    old, new = (view_at(repo, path, place) for place in (before, after))
+    old, new = (view_at(repo, path, place, session=spark) for place in (before, after))
     schemas = [shared_ids(view, shown) for view in (old, new) if view is not None]
     sizes = [0 if view is None else view.size for view in (old, new)]
     tasks = None
-    if abs(sizes[1] - sizes[0]) > LARGE_BYTES:
+    if abs(sizes[1] - sizes[0]) > LARGE_BYTES or is_apart(spark):
         tasks = difference_tasks(old, new)
     if tasks is None:
         tasks = [commit_piece(repo, path, (before, after))]

@@ -28,6 +28,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
+from havasu_vc.engine.session import is_apart
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.geo.predicates import SpatialPredicate
@@ -59,13 +60,17 @@ __all__ = [
 _GROUPS_A_TASK = 4
 
 
-def in_place(repo: Repo, view: Dataset, url: str | None = None) -> Dataset:
+def in_place(
+    repo: Repo, view: Dataset, url: str | None = None, *, session: SparkSession | None = None
+) -> Dataset:
     """Return a view that reads in place what is in a bucket and not here, if that is so.
 
-    An executor is told the `url` that the driver found.
+    An executor is told the `url` that the driver found. What is given to a `session` of other
+    machines names no file of this one.
     """
     files = view.in_files
-    far = None if files is None else far_dataset(files, url or far_url(repo))
+    apart = session is not None and is_apart(session)
+    far = None if files is None else far_dataset(files, url or far_url(repo), apart=apart)
     return far or view
 
 
@@ -203,13 +208,20 @@ def _open(directory: str) -> Repo:
     return Repo(GitRepository.open(directory), Settings())
 
 
-def view_at(repo: Repo, path: str, place: Place | None, url: str | None = None) -> Dataset | None:
+def view_at(
+    repo: Repo,
+    path: str,
+    place: Place | None,
+    url: str | None = None,
+    *,
+    session: SparkSession | None = None,
+) -> Dataset | None:
     """Return the dataset at a place; what is not here is read at `url`, if that is given."""
     if place is None:
         return None
     marker, tree = place
     view = repo.view(DatasetFolder(path, marker, tree, tree), tree[:10])
-    return in_place(repo, view, url)
+    return in_place(repo, view, url, session=session)
 
 
 def havasu_view(view: Dataset) -> HavasuDataset:

@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine.session import is_connect
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.library import Repo
@@ -63,7 +64,7 @@ def read(
     first one of the dataset.
     """
     source = opened(repo)
-    view = in_place(source, source.dataset(dataset, ref))
+    view = in_place(source, source.dataset(dataset, ref), session=spark)
     windows = {"intersects": intersects, "within": within, "contains": contains}
     tests = spatial_tests(view.schema, geometry, windows)
     return read_view(spark, view, columns=columns, where=where, tests=tests)
@@ -91,11 +92,13 @@ def read_view(
         files = live_files(stored, ranges=by_id, tests=tests)
         clustered = stored.layout.clustered
         blocks = [test for test in tests if test.column == clustered]
-        # Spark has no reader for buckets unless it was given one; ours needs no jar.
+        # Spark has no reader for buckets unless it was given one; ours needs no jar, and no JVM.
         far = [file for file in files if is_url(file.path)]
         near = [file for file in files if not is_url(file.path)]
-        if any(map(is_url, (path for file in near for path in file.deletes))) or any(
-            _is_beyond_spark(stored, file) for file in near
+        if (
+            is_connect(spark)
+            or any(map(is_url, (path for file in near for path in file.deletes)))
+            or any(_is_beyond_spark(stored, file) for file in near)
         ):
             frame = far_frame(spark, files, needed, by_id, blocks)
         elif far:

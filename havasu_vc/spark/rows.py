@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.session import cores_of, ensure_package, is_connect
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Fixed, List, Map, Primitive, Struct, Type
+from havasu_vc.records import dataclass
 
 __all__ = ["frame_of", "shown_rows", "shown_schema"]
 
@@ -114,13 +115,22 @@ def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:
 
 # Data frames whose rows our own tasks make, in Spark's Python workers.
 #
-# The tasks travel by a broadcast, a few Spark partitions share them, and each gives its rows
-# to Spark batch by batch: no row passes through the driver. Spark matches what comes back
-# by position and does not check it, so whoever shapes batches has them in the frame's order.
+# The tasks travel by a broadcast where there is one, a few Spark partitions share them, and
+# each gives its rows to Spark batch by batch: no row passes through the driver. Spark matches
+# what comes back by position and does not check it, so whoever shapes batches has them in the
+# frame's order.
 
 Item = TypeVar("Item")
 
 _PARTITIONS_PER_CORE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Tasks that travel with the function that runs them: Spark Connect has no broadcast."""
+
+    value: list[bytes]
+    """The tasks, pickled."""
 
 
 def frame_of(
@@ -133,9 +143,9 @@ def frame_of(
     if not items:
         return spark.createDataFrame([], shown)
     ensure_package(spark)
-    context = spark.sparkContext
-    given = context.broadcast([pickle.dumps(item) for item in items])
-    parts = min(len(items), _PARTITIONS_PER_CORE * max(context.defaultParallelism, 1))
+    pickled = [pickle.dumps(item) for item in items]
+    given = _Told(pickled) if is_connect(spark) else spark.sparkContext.broadcast(pickled)
+    parts = min(len(items), _PARTITIONS_PER_CORE * cores_of(spark))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_archives()

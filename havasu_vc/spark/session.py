@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from havasu_vc.engine.choose import EngineSettings, configured
 from havasu_vc.engine.session import (
+    CONNECT,
     chosen_master,
     is_local_master,
     require_spark,
@@ -86,10 +87,16 @@ def session(
     Without `jar`, or without a repository, no Iceberg is fetched: `read`, `register`,
     `changes`, `history` and `write` need none. With `tables`, the catalog is over the tables
     below that URL, which `checkout --to` made, instead of the checkout. `settings` are Spark's,
-    as `{"spark.driver.memory": "4g"}`.
+    as `{"spark.driver.memory": "4g"}`. `master` may be a server of Spark Connect, `sc://HOST`.
     """
-    require_spark()
     opened = _opened(repo)
+    told = EngineSettings() if opened is None else configured(opened.config)
+    place = chosen_master(master or (settings or {}).get("spark.master") or told.master)
+    if place.startswith(CONNECT):
+        # Jars and catalogs are the server's own matter.
+        every = {**told.conf, **session_settings(None, jar=False), **(settings or {})}
+        return start_session(place, every, Path())[0]
+    require_spark()
     wanted = jar and opened is not None
     every = session_settings(opened, jar=wanted, tables=tables) | dict(settings or {})
     if SparkContext._active_spark_context is not None:
@@ -99,8 +106,6 @@ def session(
         return _with_catalog(running, tables or warehouse_of(opened))
     scratch = Path(tempfile.mkdtemp(prefix="havasu-vc-spark-"))
     atexit.register(shutil.rmtree, scratch, True)
-    told = EngineSettings() if opened is None else configured(opened.config)
-    place = chosen_master(master or every.pop("spark.master", None) or told.master)
     every = {**told.conf, **every}
     try:
         started, _ = start_session(place, every, scratch, told.archives)

@@ -124,7 +124,9 @@ def write(
 
 def _wanted(repo: Repo, view: HavasuDataset, frame: DataFrame, when: str) -> DataFrame:
     """Return the rows of a frame that have new keys, or for which a condition holds."""
-    there = read_view(frame.sparkSession, in_place(repo, view)).alias("old")
+    there = read_view(frame.sparkSession, in_place(repo, view, session=frame.sparkSession)).alias(
+        "old"
+    )
     keys = [(F.col(f"new.{quoted(n)}"), F.col(f"old.{quoted(n)}")) for n in view.key.names]
     pairs = frame.alias("new").join(there, [new == old for new, old in keys], "left")
     try:
@@ -144,10 +146,10 @@ def _owned(
     storage = view.storage
     here = not storage.on_demand and all(map(storage.has, view.stored_entries))
     url = None if here else far_url(repo)
-    with Edit(havasu_view(in_place(repo, view, url))) as edit:
+    session = engine.session()
+    with Edit(havasu_view(in_place(repo, view, url, session=session))) as edit:
         cuts = cuts_of(edit)
         owners = owners_of(edit, cuts, mode, url=url)
-        session = engine.session()
         schema = view.schema
 
         def deal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -406,7 +406,7 @@ def _replacing(
     held = old.in_files
     far = None
     if held is not None and engine.distributed and is_away(held):
-        far = far_dataset(held, far_place(repo))
+        far = far_dataset(held, far_place(repo), apart=engine.apart)
     return replacement(
         old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier, far=far
     )

@@ -12,6 +12,8 @@ from havasu_vc.engine.session import chosen_master, require_java, spark_defaults
 from havasu_vc.engine.settings import Settings
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError
+from havasu_vc.model.task import task_of
+from havasu_vc.testing.kernels import numbers
 
 Java = Callable[[str, int], None]
 
@@ -175,14 +177,21 @@ def test_a_master_is_chosen_as_spark_chooses_one(
     assert chosen_master(None) == "local[*]"
 
 
-def test_spark_connect_is_refused_by_name() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"sc://head:15002 is a Spark Connect server"):
-        chosen_master("sc://head:15002")
+@pytest.mark.parametrize("remote", ["sc://127.0.0.1:1", "sc://127.0.0.1:1/;token=secret"])
+def test_a_spark_connect_server_that_is_not_there_is_told_of_in_one_line(remote: str) -> None:
+    settings = Settings(engine="spark", master=remote)
+    with settings.open_engine(0) as engine, pytest.raises(EngineError) as caught:
+        assert engine.apart
+        list(engine.run([task_of(numbers, 0, 1)]))
+    assert caught.value.message.startswith(f"the Spark Connect server {remote[:16]} cannot be")
+    assert "secret" not in str(caught.value) and "\n" not in caught.value.message
 
 
 def test_a_master_for_one_command_is_above_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("havasu_vc.engine.spark.require_spark", lambda: None)
-    said = Said({"havasu.spark.master": ("yarn",), "havasu.spark.conf": ("a=b",)})
-    settings = Settings(engine="spark", config=said, master="sc://head")
-    with pytest.raises(InvalidArgumentError, match="sc://head"):
-        settings.open_engine(0)
+    said = Said({"havasu.spark.master": ("local[7]",), "havasu.spark.conf": ("a=b",)})
+    settings = Settings(engine="spark", config=said, master="yarn")
+    with settings.open_engine(0) as engine:
+        assert engine.apart
+    with Settings(engine="spark", config=said).open_engine(0) as engine:
+        assert not engine.apart

@@ -2,18 +2,18 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.protocol import Batches, Engine, NumberedBatches
 from havasu_vc.engine.spark import SparkEngine
-from havasu_vc.errors import EngineError, InvalidArgumentError
-from havasu_vc.model.task import task_of
+from havasu_vc.errors import EngineError
+from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.testing import kernels
-from havasu_vc.testing.engine_contract import EngineContract, RecordedProgress
+from havasu_vc.testing.engine_contract import EngineContract, RecordedProgress, resident_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,58 @@ class TestSparkEngine(EngineContract):
             yield engine
         assert list((tmp_path / "scratch").glob("*")) == []
         assert spark.sparkContext.parallelize([1]).count() == 1  # a session that was given stays
+
+
+class Apart(SparkEngine):
+    """An engine whose machines share no folder with this one, and tasks that need none."""
+
+    def __init__(self, session: "SparkSession", progress: RecordedProgress) -> None:
+        super().__init__(session, progress=progress)
+        self._shared = False
+
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = True
+    ) -> Batches:
+        yield from super().run(tasks, description=description, anywhere=anywhere)
+
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = True
+    ) -> NumberedBatches:
+        yield from super().run_each(tasks, description=description, anywhere=anywhere)
+
+
+class TestSparkEngineWithoutAFolder(EngineContract):
+    # A worker's Python hears that its task was cancelled when it next sends a buffer of rows.
+    settling = 30.0
+
+    @pytest.fixture
+    def engine(self, spark: "SparkSession", progress: RecordedProgress) -> Iterator[Engine]:
+        with Apart(spark, progress) as engine:
+            yield engine
+
+    def test_memory_does_not_grow_with_the_results(self, engine: Engine) -> None:
+        """Spark's own memory holds what a task gives here: there are more, which give less."""
+        tasks = [task_of(kernels.volume, 8 << 20, 4) for _ in range(10)]
+        list(engine.run(tasks[:1]))
+        before = most = resident_bytes()
+        for batch in engine.run(tasks):
+            most = max(most, resident_bytes())
+            assert batch.nbytes == 8 << 20
+        assert most - before < 160 << 20
+
+    def test_closing_the_iterator_stops_the_work(self, engine: Engine, tmp_path: Path) -> None:
+        """Nothing is begun before what was asked for is taken."""
+        log = tmp_path / "ticks"
+        first = [task_of(kernels.numbers, number, 1) for number in range(2)]
+        batches = engine.run([*first, task_of(kernels.tick, str(log), 3000, 0.02)])
+        next(batches)
+        batches.close()
+        assert not log.exists()
+
+    def test_a_big_batch_passes(self, engine: Engine) -> None:
+        """Larger than a row of Spark's is made."""
+        sizes = [batch.nbytes for batch in engine.run([task_of(kernels.volume, 60 << 20, 1)] * 2)]
+        assert sizes == [60 << 20] * 2
 
 
 def test_files_go_as_they_are_consumed(spark: "SparkSession", tmp_path: Path) -> None:
@@ -71,14 +123,18 @@ def test_results_that_are_not_here_say_so(spark: "SparkSession", tmp_path: Path)
         assert "share" in caught.value.hints[0]
 
 
-def test_a_cluster_needs_a_shared_folder() -> None:
-    """For what tasks give; rows that are dealt out to owners need none."""
-    tasks = [task_of(kernels.numbers, 0, 1)]
-    with SparkEngine(master="spark://host:7077") as engine:
-        with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
-            list(engine.run(tasks))
-        with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
-            engine.partition(tasks, ["number"], 2)
+def test_what_needs_files_of_this_machine_is_done_here_where_no_folder_is_shared() -> None:
+    """No cluster is asked, and that is told once."""
+    tasks = [task_of(kernels.numbers, number, 1) for number in range(3)]
+    told: list[str] = []
+    with SparkEngine(master="spark://host:7077", note=told.append) as engine:
+        assert engine.apart
+        found = list(engine.run(tasks))
+        assert found == [batch for task in tasks for batch in run_task(task)]
+        parts = engine.partition(tasks, ["number"], 2)
+        assert sum(batch.num_rows for batch in engine.run(parts)) == 3
+    (note,) = told
+    assert "those of spark://host:7077 do not see" in note and "the work is done here" in note
 
 
 OWN_SESSION = """

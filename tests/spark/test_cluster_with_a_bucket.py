@@ -12,48 +12,31 @@ from pyiceberg.table import StaticTable
 from havasu_vc import Repo
 from tests.remotes.sharing import clone, files
 from tests.repo.points import merged_values
-from tests.spark.clusters import DATA, Cluster, put_table, run_on, shared, standalone
+from tests.spark.clusters import Cluster, connect_server, put_table, run_on, shared, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PROGRAM = """
-import os, signal, sys, threading, time
-from pathlib import Path
+import sys
 from havasu_vc import Repo
 from havasu_vc.history import owned_edits
-from havasu_vc.spark import read, session, write
-from havasu_vc.store.object_systems import object_system
-from pyarrow import fs
+from havasu_vc.spark import read, write
+from tests.spark.driving import in_background, kill, objects, started
 
-master, folder, worker, kill = sys.argv[1:]
+master, folder, worker, dies = sys.argv[1:]
 owned_edits.OWNER_BYTES, owned_edits.FEW_ROWS = 1, 0  # every data file has an owner, which writes
-spark = session(
-    master=master, settings={"spark.executor.memory": "512m", "spark.cores.max": "2"}
-)
+spark = started(master)
 repo = Repo.open(folder)
-system, path = object_system("s3://cluster/data")
+place = repo.config.get("havasu.data.url")
 
-def objects():
-    return {i.path for i in system.get_file_info(fs.FileSelector(path, recursive=True))}
-
-def executor():
-    for process in Path("/proc").iterdir():
-        try:
-            said = (process / "stat").read_text().rsplit(")", 1)[1].split()
-            command = (process / "cmdline").read_bytes()
-        except (OSError, IndexError):
-            continue
-        if said[1] == worker and b"CoarseGrainedExecutorBackend" in command:
-            return int(process.name)
-
-def kill_one(before):
-    while objects() == before:
-        time.sleep(0.05)
-    os.kill(executor(), signal.SIGKILL)
+def kill_one(stopping, before):
+    while objects(place) == before:
+        stopping.wait(0.05)
+    kill(worker)
 
 def written(rows, mode):
-    if kill == "yes":
-        threading.Thread(target=kill_one, args=(objects(),), daemon=True).start()
+    if dies == "yes":
+        in_background(kill_one, objects(place))
     return write(rows, repo, "big", mode=mode).changes["big"].total
 
 rows = spark.range(2000, 31_000, 2, 6)
@@ -66,73 +49,45 @@ spark.stop()
 
 
 COMPARE = """
-import os, signal, sys, threading, time
-from pathlib import Path
+import os, signal, sys, threading
 from havasu_vc import Repo
 from havasu_vc.datasets import matching
 from havasu_vc.datasets.havasu import diff
-from havasu_vc.spark import changes, session
+from havasu_vc.spark import changes
+from tests.spark.driving import executors, in_background, kill_in_stage, pythons, started
 
 master, folder, worker, what = sys.argv[1:]
 diff.SMALL_ROWS = diff.SMALL_BYTES = 0
 matching.INTERVAL_BYTES = matching.FETCH_BYTES = 20_000
-spark = session(
-    master=master,
-    settings={
-        "spark.executor.memory": "512m",
-        "spark.cores.max": "2",
-        "spark.speculation": str(what == "slow").lower(),
-        "spark.speculation.interval": "500ms",
-        "spark.speculation.quantile": "0.3",
-        "spark.speculation.minTaskRuntime": "3s",
-        "spark.speculation.task.duration.threshold": "5s",
-    },
+spark = started(
+    master,
+    spark_speculation=str(what == "slow").lower(),
+    spark_speculation_interval="500ms",
+    spark_speculation_quantile="0.3",
+    spark_speculation_minTaskRuntime="3s",
+    spark_speculation_task_duration_threshold="5s",
 )
 repo = Repo.open(folder)
-
-def below(parent):
-    for process in Path("/proc").iterdir():
-        try:
-            said = (process / "stat").read_text().rsplit(")", 1)[1].split()
-            command = (process / "cmdline").read_bytes()
-        except (OSError, IndexError):
-            continue
-        if said[1] == str(parent):
-            yield int(process.name), command
-
-def executor():
-    for process, command in below(worker):
-        if b"CoarseGrainedExecutorBackend" in command:
-            return process
-
-def pythons(parent):
-    for process, _ in list(below(parent)):
-        yield process
-        yield from pythons(process)
 
 def hold(stopping):
     # Its Python stands still: whatever runs there never ends.
     while not stopping.wait(0.2):
-        for process in pythons(executor()):
-            os.kill(process, signal.SIGSTOP)
-
-def kill_in(stage):
-    tracker = spark.sparkContext.statusTracker()
-    while not any(active >= stage for active in tracker.getActiveStageIds()):
-        time.sleep(0.01)
-    os.kill(executor(), signal.SIGKILL)
+        for executor in executors(worker):
+            for process in pythons(executor):
+                os.kill(process, signal.SIGSTOP)
 
 spark.range(0, 4, 1, 4).mapInArrow(lambda batches: batches, "id long").collect()
 stopping = threading.Event()
 if what == "slow":
-    threading.Thread(target=hold, args=(stopping,), daemon=True).start()
+    stopping = in_background(hold)
 if what.isdigit():
-    threading.Thread(target=kill_in, args=(1 + int(what),), daemon=True).start()
+    stopping = in_background(kill_in_stage, spark, worker, 1 + int(what))
 for row in changes(spark, repo, "curve", "HEAD^...HEAD").collect():
     print(row._change_type, row.id, row.name, sep="|")
 stopping.set()
-for process in pythons(executor() or 0):
-    os.kill(process, signal.SIGCONT)
+for executor in executors(worker):
+    for process in pythons(executor):
+        os.kill(process, signal.SIGCONT)
 sys.stdout.flush()
 os._exit(0) if what == "slow" else spark.stop()
 """
@@ -140,48 +95,24 @@ os._exit(0) if what == "slow" else spark.stop()
 TURNS = 1
 """How often both branches of a history move on and are merged."""
 HISTORY = """
-import json, os, signal, sys, threading, time
-from pathlib import Path
-from havasu_vc import Repo, Settings
-from havasu_vc.engine.choose import EngineSettings
+import json, sys
+import pyarrow as pa
+from havasu_vc import Repo
 from havasu_vc.exchange import owned_imports
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import merge_datasets, owned_edits, owned_merges
 from havasu_vc.history.conflicts import MergePolicy, Side
-from havasu_vc.spark import read, session, write
+from havasu_vc.spark import changes, history, read, write
+from tests.spark.driving import in_background, kill_in_stage, on_spark, started
 
 master, folder, worker, steps = sys.argv[1:]
 owned_edits.OWNER_BYTES = owned_imports.PART_BYTES = 50_000  # there are several owners, who write
 owned_merges.LEAST_BYTES = owned_merges.MOST_BYTES = 50_000
 owned_edits.FEW_ROWS, merge_datasets.LEAST_ROWS = 0, -1
-spark = session(master=master, settings={"spark.executor.memory": "512m", "spark.cores.max": "2"})
-work = EngineSettings(session=spark)
-
-def opened():
-    return Repo.open(folder, settings=Settings(engine="spark", engine_settings=work))
-
-def executors():
-    for process in Path("/proc").iterdir():
-        try:
-            said = (process / "stat").read_text().rsplit(")", 1)[1].split()
-            command = (process / "cmdline").read_bytes()
-        except (OSError, IndexError):
-            continue
-        if said[1] == worker and b"CoarseGrainedExecutorBackend" in command:
-            yield int(process.name)
-
-def kill_one(stage, stopping):
-    # In the stage of so many that begin from now on.
-    tracker, seen = spark.sparkContext.statusTracker(), set()
-    while not stopping.wait(0.005):
-        seen.update(tracker.getActiveStageIds())
-        if len(seen) >= stage:
-            for process in executors():
-                os.kill(process, signal.SIGKILL)
-            return
+spark = started(master)
 
 def do(what, *how):
-    repo = opened()
+    repo = on_spark(folder, spark)
     if what in ("import", "release"):
         options = SourceOptions(primary_key=("id",))
         repo.import_(how[0], "t", options=options, replace=what == "release")
@@ -193,38 +124,48 @@ def do(what, *how):
         repo.switch(how[0])
     elif what == "checkout":
         repo.workspace.check_out_to(how[0], dataset="t")
+    elif what == "locally":
+        here = Repo.open(folder)
+        rows = here.table("t").to_arrow().sort_by("id").slice(int(how[0]), 50)
+        names = [f"{how[1]} {key}" for key in rows["id"].to_pylist()]
+        here.write("t", pa.table({"id": rows["id"], "name": pa.array(names)}))
     else:
         there = read(spark, repo, "t").where(f"id % {how[0]} = {how[1]}")
         rows = there.selectExpr("id", f"concat('{how[2]} ', id) AS name")
         write(rows, repo, "t", mode=what)
 
-for kill, step in json.loads(steps):
-    stopping = threading.Event()
-    if kill:
-        threading.Thread(target=kill_one, args=(kill, stopping), daemon=True).start()
+for stage, step in json.loads(steps):
+    stopping = in_background(kill_in_stage, spark, worker, stage) if stage else None
     do(*step)
-    stopping.set()
-repo = opened()
+    if stopping is not None:
+        stopping.set()
+repo = on_spark(folder, spark)
 rows = read(spark, repo, "t")
 print(*rows.selectExpr("count(*)", "sum(id)", "count(DISTINCT name)").first(), sep="|")
+print(changes(spark, repo, "t", "[EMPTY]...HEAD").count())
+first = history(spark, repo, "t").orderBy("time").groupBy("commit").count().count()
+print(first)
+print(sum(batch.num_rows for batch in repo.table("t").to_batches()))
+print(sum(len(batch) for each in repo.diff("[EMPTY]...HEAD", ["t"]) for batch in each.changes))
+print(*repo.table("t").to_arrow(["id"], keys=[(key,) for key in range(50)])["id"].to_pylist())
 spark.stop()
 """
 
 UPDATE = (("UPDATE_BEFORE", "row"), ("UPDATE_AFTER", "new"))
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(tmp_path) as found:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
-@pytest.mark.parametrize("kill", ["no", "yes"])
+@pytest.mark.parametrize("dies", ["no", "yes"])
 def test_what_is_written_is_right(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: str
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
-    repo = shared(cluster, tmp_path / "driver", monkeypatch)
-    said = run_on(cluster, PROGRAM, tmp_path, repo.path, cluster.worker, kill)
+    repo = shared(cluster, f"written-{dies}", monkeypatch)
+    said = run_on(cluster, PROGRAM, repo.path, cluster.worker, dies)
 
     model = {number: f"row {number}" for number in range(30_000)}
     upserted = range(2000, 31_000, 2)
@@ -239,19 +180,26 @@ def test_what_is_written_is_right(
     ]
     repo = Repo.open(repo.path)
     assert files(repo) == []
-    repo.push()
-    here = clone(repo.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
-    assert list(here.fsck(full=True)) == []
+    here = pushed(repo, tmp_path / "here")
     assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+def pushed(repo: Repo, path: Path) -> Repo:
+    """Push, and return a clone that was checked, with all data."""
+    repo.push()
+    origin = repo.config.get("remote.origin.url") or ""
+    here = clone(origin, path, data_url=repo.config.get("havasu.data.url"))
+    assert list(here.fsck(full=True)) == []
+    return here
 
 
 @pytest.mark.parametrize("what", ["nothing", "slow", "0", "3"])
 def test_what_differs_is_found(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Also where a worker stands still, with speculation, or dies in a stage of the comparison."""
-    repo = shared(cluster, tmp_path / "driver", monkeypatch)
-    found = run_on(cluster, COMPARE, tmp_path, repo.path, cluster.worker, what)
+    repo = shared(cluster, f"compared-{what}", monkeypatch)
+    found = run_on(cluster, COMPARE, repo.path, cluster.worker, what)
 
     kept, gone, come = range(1000, 4000), range(1000), range(4000, 4500)
     wanted = [[kind, str(n), f"{name} {n}"] for n in kept for kind, name in UPDATE]
@@ -266,17 +214,16 @@ import sys
 from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
 from havasu_vc.history import owned_edits
-from havasu_vc.spark import session, write
+from havasu_vc.spark import write
+from tests.spark.driving import started
 
 master, folder = sys.argv[1:]
 owned_edits.OWNER_BYTES, owned_edits.FEW_ROWS = 1, 0
-settings = {
-    "spark.executor.memory": "512m",
-    "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-}
-spark = session(master=master, settings=settings)
+spark = started(
+    master,
+    spark_scheduler_minRegisteredResourcesRatio="1.0",
+    spark_scheduler_maxRegisteredResourcesWaitingTime="120s",
+)
 repo = Repo.open(folder)
 head = repo.head().commit
 rows = spark.range(0, 30_000, 1, 8).selectExpr("id", "concat('far ', id) AS name")
@@ -293,26 +240,37 @@ def test_a_worker_that_does_not_reach_the_bucket_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with standalone(tmp_path, blind=True) as cluster:
-        repo = shared(cluster, tmp_path / "driver", monkeypatch)
-        (said,), (unmoved,) = run_on(cluster, BLIND, tmp_path, repo.path)
-    assert said.startswith("the worker on blind: s3://cluster/data/"), said
+        repo = shared(cluster, "blind", monkeypatch)
+        (said,), (unmoved,) = run_on(cluster, BLIND, repo.path)
+    assert said.startswith("the worker on blind: s3://cluster/blind/"), said
     assert said.count("the worker on") == 1 and " cannot be " in said
     assert unmoved == "True"
 
 
-@pytest.mark.parametrize("kill", [False, True])
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with connect_server(tmp_path_factory.mktemp("connect")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("how", ["plain", "killed", "local", "connect"])
 def test_a_history_is_made_in_the_bucket_alone(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Imports, releases, writes, merges and a checkout; each step may cost an executor its life."""
-    repo = shared(cluster, tmp_path / "driver", monkeypatch)
-    random_ = random.Random(7 + kill)
+    """Imports, releases, writes, merges and a checkout.
+
+    Each step may cost an executor its life; or local commands stand between, whose files no
+    executor sees, those that the bucket has as little as those that it lacks.
+    """
+    cluster = request.getfixturevalue("connect" if how == "connect" else "cluster")
+    repo = shared(cluster, f"history-{how}", monkeypatch)
+    random_ = random.Random(7 + (how == "killed"))
     model: dict[int, str] = {}
     steps: list[tuple[str, ...]] = []
     models: list[dict[int, str]] = []
 
     def released(what: str, rows: dict[int, str]) -> None:
-        name = f"sources/{len(steps)}.parquet"
+        name = f"sources-{how}/{len(steps)}.parquet"
         shuffled = list(rows.items())
         random_.shuffle(shuffled)
         table = pa.table(
@@ -329,14 +287,21 @@ def test_a_history_is_made_in_the_bucket_alone(
         found = {k: v for k, v in found.items() if random_.random() < 0.9}
         return found | {random_.randrange(40_000): word for _ in range(500)}
 
+    def locally(rows: dict[int, str], start: int, word: str) -> dict[int, str]:
+        if how != "local":
+            return rows
+        steps.append(("locally", str(start), word))
+        return rows | {key: f"{word} {key}" for key in sorted(rows)[start : start + 50]}
+
     model = {key: f"row {key}" for key in random_.sample(range(40_000), 6000)}
     released("import", model)
     for turn in range(TURNS):
-        base = model
+        model = base = locally(model, 1000, f"here {turn}")
         steps.append(("branch", f"side-{turn}"))
         model = edited(model, f"release {turn}")
         released("release", model)
         for mode, word in (("upsert", f"written {turn}"), ("delete", "gone")):
+            model = locally(model, 3000, f"{mode} {turn}")
             divisor, rest = random_.randrange(3, 9), random_.randrange(3)
             steps.append((mode, str(divisor), str(rest), word))
             chosen = {key: f"{word} {key}" for key in model if key % divisor == rest}
@@ -346,27 +311,38 @@ def test_a_history_is_made_in_the_bucket_alone(
         steps.append(("switch", f"side-{turn}"))
         theirs = edited(base, f"theirs {turn}")
         released("release", theirs)
+        theirs = locally(theirs, 2000, f"theirs {turn}")
         steps += [("switch", "main"), ("merge", f"side-{turn}")]
         model = merged_values(base, model, theirs, otherwise=theirs)
         models.append(model)
-    steps.append(("checkout", "s3://cluster/maps/t"))
-    given = [(random_.randrange(1, 4) * kill, step) for step in steps]
-    said = run_on(cluster, HISTORY, tmp_path, repo.path, cluster.worker, json.dumps(given))
+    model = locally(model, 100, "last")
+    steps.append(("checkout", f"s3://cluster/maps-{how}/t"))
+    killed = how == "killed"
+    given = [(random_.randrange(1, 4) * killed, step) for step in steps]
+    said = run_on(cluster, HISTORY, repo.path, cluster.worker, json.dumps(given))
 
     totals = len(model), sum(model), len(set(model.values()))
-    assert said == [[str(each) for each in totals]]
+    commits = sum(step[0] not in ("branch", "switch", "checkout", "merge") for step in steps)
+    few = " ".join(str(key) for key in sorted(model) if key < 50)
+    count = str(len(model))
+    assert said == [
+        [str(each) for each in totals],
+        [count],
+        [str(commits)],
+        [count],
+        [count],
+        [few],
+    ]
     repo = Repo.open(repo.path)
-    assert files(repo) == [], "no data file came to the driver"
-    repo.push()
-    here = clone(repo.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
-    assert list(here.fsck(full=True)) == []
+    assert (files(repo) == []) == (how != "local"), "no data file came to the driver"
+    here = pushed(repo, tmp_path / "here")
     merges = here.git.git("log", "--merges", "--reverse", "--format=%H").lines
     assert len(merges) == len(models)
     for commit, wanted in zip(merges, models, strict=True):
         found = here.table("t", commit).to_arrow().to_pylist()
         assert {row["id"]: row["name"] for row in found} == wanted
     shown = StaticTable.from_metadata(
-        "s3://cluster/maps/t/metadata/v1.metadata.json",
+        f"s3://cluster/maps-{how}/t/metadata/v1.metadata.json",
         {"s3.endpoint": cluster.environment["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"},
     )
     rows = shown.scan().to_arrow().to_pylist()

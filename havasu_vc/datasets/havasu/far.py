@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.object_systems import put_object, url_below
+from havasu_vc.store.object_systems import object_size, put_object, url_below
 
-__all__ = ["FarDataset", "far_dataset", "is_away", "sent"]
+__all__ = ["FarDataset", "as_seen", "far_dataset", "is_away", "sent"]
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,32 @@ class FarDataset(HavasuDataset):
 
     url: str = ""
     """Where data files are kept."""
+    apart: bool = False
+    """Whether those who read see no folder of this machine: files here are read at the URL too."""
 
     def file_path(self, entry: Entry) -> str:
         """Return the path of a file, or the URL of one that is not here."""
-        if entry.location is not None or self.storage.has(entry.file):
+        if entry.location is not None or self._is_near(entry.file):
             return super().file_path(entry)
-        return url_below(self.url, entry.file)
+        return self._url_of(entry.file)
 
     def place(self, file: str) -> str:
         """Return the path of a file, or the URL of one that is not here."""
-        return super().place(file) if self.storage.has(file) else url_below(self.url, file)
+        return super().place(file) if self._is_near(file) else self._url_of(file)
+
+    def _is_near(self, file: str) -> bool:
+        """Whether a file is read here; what waits for a commit is no matter to others."""
+        storage = self.storage
+        if not self.apart:
+            return storage.has(file)
+        return storage.staging.root != storage.files.root and storage.staging.has(file)
+
+    def _url_of(self, file: str) -> str:
+        url = url_below(self.url, file)
+        settled = self.storage.settled
+        if self.apart and settled.has(file) and object_size(url) is None:
+            put_object(url, settled.path(file))  # derived here, of what is there
+        return url
 
     def bring(
         self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Sequence[Entry] = ()
@@ -38,11 +54,35 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def far_dataset(view: HavasuDataset, url: str | None) -> FarDataset | None:
-    """Return a dataset that is read at a URL where it is not here; None without a URL."""
+def far_dataset(view: HavasuDataset, url: str | None, *, apart: bool = False) -> FarDataset | None:
+    """Return a dataset that is read at a URL where it is not here; None without a URL.
+
+    Where files are away as a rule, those who read `apart` see none of those that are here:
+    what the URL lacks of them is put there first.
+    """
     if url is None:
         return None
-    return FarDataset(view.path, view.folder, view.storage, view.revision, url=url)
+    storage = view.storage
+    apart = apart and storage.on_demand and storage.fetcher is not None
+    if apart and (here := [file for file in view.stored_entries if storage.files.has(file)]):
+        assert storage.fetcher is not None
+        storage.fetcher.share([(file, storage.files.size(file)) for file in here])
+    return FarDataset(view.path, view.folder, storage, view.revision, url=url, apart=apart)
+
+
+def as_seen(view: Dataset) -> Dataset:
+    """Return a dataset for machines that share no folder with this one.
+
+    Its tasks name no file of this machine where files are away as a rule and in a bucket, and
+    none waits for a commit.
+    """
+    files = view.in_files
+    storage = None if files is None else files.storage
+    if files is None or storage is None or storage.fetcher is None or not storage.on_demand:
+        return view
+    if storage.staging.root != storage.files.root:
+        return view
+    return far_dataset(files, storage.fetcher.bucket(), apart=True) or view
 
 
 def is_away(view: HavasuDataset) -> bool:
