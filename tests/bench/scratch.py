@@ -161,11 +161,12 @@ class Scratch:
             self._edits("rows", variant, path, *numbers)
         return sorted(path.iterdir())
 
-    def version(self, variant: Variant) -> Path:
-        """Return the file of the table with some rows edited."""
-        path = self._made(f"{variant.kind}-{variant.rows}-version-{self.sizes.edits}.parquet")
+    def version(self, variant: Variant, rows: int | None = None) -> Path:
+        """Return the file of the table with some rows edited, as many as usual if nobody says."""
+        count = rows or self.sizes.edits
+        path = self._made(f"{variant.kind}-{variant.rows}-version-{count}.parquet")
         if not path.exists():
-            self._edits("version", variant, path, self.sizes.edits)
+            self._edits("version", variant, path, count)
         return path
 
     def _edits(self, what: str, variant: Variant, path: Path, *numbers: int) -> None:

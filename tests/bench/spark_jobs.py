@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from havasu_vc import Repo
 from havasu_vc.datasets.havasu.live import live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.spark import changes, read, session
+from havasu_vc.spark import changes, read, session, write
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET
-from tests.bench.process_memory import sampled
+from tests.bench.process_memory import MB, sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,6 +90,33 @@ def update(repo: str, rows: str) -> dict[str, Any]:
     return {"rows": changed}
 
 
+def change_all(repo: str) -> dict[str, Any]:
+    """Change every row by a data frame, and tell what the driver's process held at most."""
+    spark, opened = start(), Repo.open(repo)
+    count = opened.dataset(DATASET).rows
+    rows = spark.range(1, count + 1).selectExpr("id AS fid", "concat('all ', id) AS name")
+    begin = time.perf_counter()
+    changed = write(rows, opened, DATASET).changes[DATASET].updates
+    seconds = time.perf_counter() - begin
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    memory = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MB
+    return {"seconds": seconds, "rows": changed, "memory": memory}
+
+
+def diverge(repo: str) -> dict[str, Any]:
+    """Change three tenths of the rows on this branch, and other three tenths on `side`."""
+    spark, opened = start(), Repo.open(repo)
+    opened.create_branch("side")
+    count = opened.dataset(DATASET).rows
+    changed = []
+    for branch, least in (("side", 0), ("main", 5)):
+        opened.switch(branch)
+        chosen = spark.range(1, count + 1).where(f"id % 10 between {least} and {least + 2}")
+        rows = chosen.selectExpr("id AS fid", f"concat('{branch} ', id) AS name")
+        changed.append(write(rows, opened, DATASET).changes[DATASET].updates)
+    return {"rows": changed}
+
+
 def alternated(one: Callable[[], object], other: Callable[[], object]) -> list[float]:
     """Return the medians of two things that are measured in turn."""
     pairs = [(timed(one), timed(other)) for _ in range(WARM + TIMES)][WARM:]
@@ -125,7 +153,7 @@ def bytes_read(spark: SparkSession) -> int:
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    job.__name__: job for job in (reads, window, compare, update)
+    job.__name__: job for job in (reads, window, compare, update, change_all, diverge)
 }
 
 if __name__ == "__main__":

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.bench.cases import Figure, case, counted
 from tests.bench.comparing import two_versions
+from tests.bench.process import CommandFailed, Run, alternated, run
 from tests.bench.scratch import Scratch, Variant
+from tests.spark.clusters import SPARK_CLASS, awaited
 
 
 @case("spark-read")
@@ -52,6 +60,151 @@ def spark_compare(scratch: Scratch) -> Iterator[Figure]:
     note = ", ".join(f"{what} {size:.0f} MB" for what, size in sorted(memory.items()))
     yield Figure(f"{name}, memory of all processes", sum(memory.values()), "MB", 2000.0, note)
     scratch.remove(repository)
+
+
+@case("spark-driver")
+def spark_driver(scratch: Scratch) -> Iterator[Figure]:
+    """All rows of two tables changed by a data frame, one four times as large as the other."""
+    found = []
+    for rows in (scratch.sizes.large, 4 * scratch.sizes.large):
+        variant = Variant("points", rows)
+        repository = scratch.copy(scratch.repository(variant))
+        told = _job(scratch, "change_all", repository)
+        if told["rows"] != rows:
+            raise ValueError(f"{told['rows']} of {rows} rows were changed")
+        found.append(told["memory"])
+        name = f"Spark writes {counted(rows)} changed rows, memory of the driver's process"
+        yield Figure(name, told["memory"], "MB", 300.0, f"{told['seconds']:.0f} s")
+        scratch.remove(repository)
+    yield Figure("the same, four times the rows against one", found[1] / found[0], "x", 1.1)
+
+
+@case("spark-against-local")
+def spark_against_local(scratch: Scratch) -> Iterator[Figure]:
+    """A release and a merge of three tenths of the rows on `local[2]`, and on two threads."""
+    variant = Variant("points", scratch.sizes.largest)
+    repository = scratch.repository(variant)
+    release = scratch.version(variant, variant.rows * 3 // 10)
+    diverged = scratch.copy(repository)
+    _job(scratch, "diverge", diverged)
+    commands: dict[str, tuple[Path, tuple[str | Path, ...]]] = {
+        "release": (repository, ("import", release, "table", "--replace")),
+        "merge": (diverged, ("merge", "side")),
+    }
+    on_spark = ("--engine", "spark", "--master", "local[2]")
+    for what, (made, command) in commands.items():
+        ours, local = alternated(
+            partial(_on_a_copy, scratch, made, (*command, *on_spark)),
+            partial(_on_a_copy, scratch, made, (*command, "--engine", "local")),
+            scratch.sizes.slow_runs,
+        )
+        note = (
+            f"{ours.wall:.1f} s, local {local.wall:.1f} s; CPU {ours.cpu:.0f} and {local.cpu:.0f}"
+        )
+        name = f"Spark {what} of 30 % of {counted(variant.rows)} on local[2], against local"
+        yield Figure(name, ours.wall / local.wall, "x", 1.5, note)
+    scratch.remove(diverged)
+
+
+@case("spark-workers")
+def spark_workers(scratch: Scratch) -> Iterator[Figure]:
+    """Import, release, merge and comparison on two workers of one core, against one of them."""
+    variant = Variant("points", scratch.sizes.largest)
+    repository = scratch.repository(variant)
+    release = scratch.version(variant, variant.rows * 3 // 10)
+    diverged = scratch.copy(repository)
+    _job(scratch, "diverge", diverged)
+    empty = scratch.new_repository()
+    key = ("--primary-key", "fid")
+    commands: dict[str, tuple[Path, tuple[str | Path, ...]]] = {
+        "import": (empty, ("import", scratch.table(variant), "table", *key)),
+        "release": (repository, ("import", release, "table", "--replace")),
+        "merge": (diverged, ("merge", "side")),
+        "compare": (diverged, ("diff", "main...side", "-o", "quiet")),
+    }
+    seconds: dict[str, list[float]] = {what: [] for what in commands}
+    for workers in (1, 2):
+        with _cluster(scratch, workers) as master:
+            for what, (made, command) in commands.items():
+                copy = scratch.copy(made)
+                shared = scratch.folder / "shared"
+                shared.mkdir(exist_ok=True)
+                run(
+                    ["git", "-C", str(copy), "config", "havasu.spark.scratch", str(shared)],
+                    scratch.environment,
+                )
+                how = ("--engine", "spark", "--master", master)
+                took = _exited(scratch, copy, *command, *how)
+                seconds[what].append(took)
+                scratch.remove(copy)
+    for what, (one, two) in seconds.items():
+        name = f"Spark {what} of {counted(variant.rows)}, two workers against one"
+        # How many times as fast: 1.7 and more is asked, so its inverse at most.
+        yield Figure(f"{name}, time", two / one, "x", 1 / 1.7, f"{two:.1f} s, one {one:.1f} s")
+    scratch.remove(diverged)
+
+
+def _on_a_copy(scratch: Scratch, repository: Path, command: tuple[str | Path, ...], _: int) -> Run:
+    copy = scratch.copy(repository)
+    try:
+        return scratch.havasu("-C", copy, *command)
+    finally:
+        scratch.remove(copy)
+
+
+def _exited(scratch: Scratch, repository: Path, *command: str | Path) -> float:
+    """Return how long a command took, which may exit with 1 because there are changes."""
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [scratch.command, "-C", str(repository), *map(str, command)],
+        env=scratch.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode > 1:
+        raise CommandFailed(f"{command[0]} exited with {done.returncode}: {done.stderr[-2000:]}")
+    return time.perf_counter() - begin
+
+
+@contextmanager
+def _cluster(scratch: Scratch, workers: int) -> Iterator[str]:
+    """Start a master and workers of one core each, and give the master's address."""
+    started: list[subprocess.Popen[bytes]] = []
+    folder = scratch.folder / "cluster"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+
+    def start(kind: str, host: str, *arguments: str) -> Path:
+        log = folder / f"{len(started)}.log"
+        command = [SPARK_CLASS, f"org.apache.spark.deploy.{kind}", "--host", host, "--port", "0"]
+        environment = scratch.environment | {
+            "SPARK_LOCAL_IP": host,
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        with log.open("wb") as out:
+            started.append(
+                subprocess.Popen(
+                    [*command, "--webui-port", "0", *arguments],
+                    stdout=out,
+                    stderr=out,
+                    env=environment,
+                )
+            )
+        return log
+
+    try:
+        master = awaited(start("master.Master", "127.0.0.1"), r"spark://127\.0\.0\.1:\d+")
+        for number in range(1, workers + 1):
+            size = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"w{number}"))
+            log = start("worker.Worker", f"127.0.0.{number}", *size, master)
+            awaited(log, "Successfully registered with master")
+        yield master
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
 
 
 def _against(name: str, found: dict[str, Any], what: str, asked: float) -> Figure:
