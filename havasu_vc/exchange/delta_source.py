@@ -49,7 +49,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
-from havasu_vc.tables.bucket import BucketTable
+from havasu_vc.tables.bucket import BucketTable, bringing
 from havasu_vc.tables.locations import TableFolders, local_path
 
 __all__ = ["DeltaSource", "conformed", "delta_source", "read_delta_file"]
@@ -105,22 +105,30 @@ class DeltaSource:
     key_hint: tuple[str, ...] = ()
     bucket: str | None = None
     """Where the table is; the folder then has copies, which come when tasks are asked for."""
+    spread: bool = False
+    """Whether tasks run on other machines, and bring files of a bucket themselves."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return a task for each data file."""
         layout = self.layout.select(columns)
         by_name = {column.name: column for column in self.columns}
         wanted = tuple(by_name[name] for name in layout.schema.names)
-        if self.bucket is not None:
+        if self.bucket is not None and not self.spread:
             _bring(self.bucket, self.folder, self.files)
         places = TableFolders([self.folder])
         window = None
         if self.bbox is not None and self.schema.geometries:
             field = self.schema.geometries[0]
             window = _Window(by_name[field.name].physical, self.bbox, field.edges is not None)
-        return [
+        tasks = [
             task_of(read_delta_file, self._reading(file, layout, wanted, places, window))
             for file in self.files
+        ]
+        if self.bucket is None or not self.spread:
+            return tasks
+        return [
+            bringing(task, self.bucket, {name: name for name in _names([file])}, self.folder)
+            for task, file in zip(tasks, self.files, strict=True)
         ]
 
     def _reading(
@@ -158,8 +166,14 @@ def _absolute(folder: Path, path: str) -> str:
 
 def _bring(bucket: str, folder: Path, files: Iterable[DeltaFile]) -> None:
     """Bring data files of a table in a bucket, and the deletion vectors of their rows."""
-    vectors = (f.deleted.place for f in files if f.deleted and not f.deleted.is_inline)
-    BucketTable(bucket).bring_all({*(file.path for file in files), *vectors}, folder)
+    BucketTable(bucket).bring_all(_names(files), folder)
+
+
+def _names(files: Iterable[DeltaFile]) -> set[str]:
+    """Return the names of data files, and of what has the deletion vectors of their rows."""
+    held = tuple(files)
+    vectors = (f.deleted.place for f in held if f.deleted and not f.deleted.is_inline)
+    return {*(file.path for file in held), *vectors}
 
 
 def delta_source(

@@ -40,8 +40,8 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
-from havasu_vc.tables.bucket import BucketTable, folder_of_copies
-from havasu_vc.tables.scanning import scan_tasks, schema_of
+from havasu_vc.tables.bucket import BucketPlaces, BucketTable, folder_of_copies
+from havasu_vc.tables.scanning import bringing_tasks, scan_tasks, schema_of
 from havasu_vc.tables.snapshots import LiveFile, live_files, snapshot_of
 from havasu_vc.tables.table import METADATA, Table, read_table
 
@@ -74,15 +74,18 @@ class IcebergSource:
     key_hint: tuple[str, ...] = ()
     snapshot_id: int | None = None
     """Which snapshot; None in a table that has none."""
+    spread: bool = False
+    """Whether tasks run on other machines, and bring files of a bucket themselves."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return a task for each data file, or part of a large one."""
         layout = self.layout.select(columns)
         stored = self.stored.select(layout.schema.names)
-        return [
-            task_of(read_rows, task, layout, str(self.table.location))
-            for task in scan_tasks(self.table, schema=stored, files=self.files)
-        ]
+        if self.spread and isinstance(self.table.places, BucketPlaces):
+            tasks = bringing_tasks(self.table, stored, self.files)
+        else:
+            tasks = scan_tasks(self.table, schema=stored, files=self.files)
+        return [task_of(read_rows, task, layout, str(self.table.location)) for task in tasks]
 
 
 @kernel

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,7 @@ __all__ = [
     "parse_table_location",
     "read_as",
     "rows_meeting",
+    "spread",
     "titled_layers",
     "windowed",
     "xml_metadata",
@@ -448,6 +449,13 @@ def meets(box: Box, bounds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     after, before = bounds[:, 2] >= west, bounds[:, 0] <= east
     # Also where NaN compares as false both times.
     return np.asarray(within & ((after & before) if west <= east else (after | before)))
+
+
+def spread(source: Source) -> Source:
+    """Return a source whose tasks run on other machines, where its format tells these apart."""
+    if isinstance(source, WindowedSource):
+        return replace(source, whole=spread(source.whole))
+    return replace(cast("Any", source), spread=True) if hasattr(source, "spread") else source
 
 
 def read_as(source: Source, schema: Schema) -> Source:

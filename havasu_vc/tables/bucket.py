@@ -16,17 +16,21 @@ ask first and write then, so one of them may still replace a version that was ju
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from havasu_vc.errors import (
@@ -36,12 +40,14 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.store.object_systems import create_object, object_system, reporting_store_errors
-from havasu_vc.store.object_urls import shown_url
+from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
 
-__all__ = ["BucketPlaces", "BucketTable", "folder_of_copies", "plain_location"]
+__all__ = ["BucketPlaces", "BucketTable", "bringing", "folder_of_copies", "plain_location"]
 
 _ALIASES = re.compile(r"s3[an]://", re.IGNORECASE)
 _VERSION = re.compile(r"v(\d{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
@@ -277,12 +283,13 @@ class BucketTable:
 
 
 class BucketPlaces(TableFolders):
-    """Files of a table in a bucket, as copies here."""
+    """Files of a table in a bucket, as copies here; `later`, those that a task brings itself."""
 
-    __slots__ = ("_home", "_known", "_table", "_written")
+    __slots__ = ("_home", "_known", "_later", "_table", "_written")
 
-    def __init__(self, table: BucketTable, folder: Path) -> None:
+    def __init__(self, table: BucketTable, folder: Path, *, later: bool = False) -> None:
         super().__init__([folder])
+        self._later = later
         self._table = table
         self._home = folder
         self._known: Callable[[str], Path | None] = lambda name: None
@@ -299,9 +306,19 @@ class BucketPlaces(TableFolders):
         if found is not None:
             return found
         target = self._copy(name)
-        if not target.exists():
+        if not self._later and not target.exists():
             self._table.bring(name, target)
         return target
+
+    def later(self) -> BucketPlaces:
+        """Return them as places of copies that are not brought here."""
+        return BucketPlaces(self._table, self._home, later=True)
+
+    def bringing(self, task: Task, locations: Iterable[str]) -> Task:
+        """Return a task that first brings some files to where it runs."""
+        names = {self.name(location) for location in locations}
+        copies = {name: self._copy(name).relative_to(self._home).as_posix() for name in names}
+        return bringing(task, self._table.url, copies, self._home)
 
     def has(self, location: str) -> bool:
         """Whether a file is in the bucket."""
@@ -350,7 +367,55 @@ class BucketPlaces(TableFolders):
         return name
 
 
-def _side_by_side(work: Callable[[str], object], names: Iterable[str]) -> None:
+def bringing(task: Task, url: str, copies: Mapping[str, str], home: Path) -> Task:
+    """Return a task that brings files below a URL for itself, wherever it runs.
+
+    `copies` says where below `home` it looks for them, by their names.
+    """
+    place = with_endpoint(url, os.environ)
+    return task_of(run_on_copies, task, place, tuple(sorted(copies.items())), str(home))
+
+
+@kernel
+def run_on_copies(
+    task: Task, url: str, copies: tuple[tuple[str, str], ...], home: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield what a task does, on copies of files that are there for as long as it runs."""
+    system, root = object_system(url)
+    with TemporaryDirectory(prefix="havasu-vc-table-") as folder:
+
+        def bring(each: tuple[str, str]) -> None:
+            target = Path(folder, each[1])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            missing = (FileNotFoundError,)
+            with reporting_store_errors(shown_url(url), "read", passing=missing):
+                try:
+                    with (
+                        system.open_input_stream(f"{root.rstrip('/')}/{each[0]}") as source,
+                        target.open("xb") as written,
+                    ):
+                        shutil.copyfileobj(source, written, _BLOCK)
+                except FileNotFoundError as error:
+                    lost = f"{shown_url(url)}/{each[0]} is missing, and the table needs it"
+                    raise CorruptionError(lost) from error
+
+        _side_by_side(bring, copies)
+        yield from run_task(_moved(task, home, folder))
+
+
+def _moved(value: Any, old: str, new: str) -> Any:
+    """Return a task, or what it is told, with paths below one folder as those below another."""
+    if isinstance(value, str):
+        return new + value[len(old) :] if value.startswith(old) else value
+    if isinstance(value, tuple):
+        return tuple(_moved(each, old, new) for each in value)
+    if is_dataclass(value) and not isinstance(value, (type, Schema)):
+        told = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        return replace(value, **{name: _moved(each, old, new) for name, each in told.items()})
+    return value
+
+
+def _side_by_side(work: Callable[[Any], object], names: Iterable[Any]) -> None:
     """Do the same for each of many names, a few at a time."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
         for _ in pool.map(work, names):

@@ -28,6 +28,7 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
+from havasu_vc.tables.bucket import BucketPlaces
 from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.other_forms import in_parquet
 from havasu_vc.tables.positions import (
@@ -49,6 +50,7 @@ __all__ = [
     "EqualityDelete",
     "RowSource",
     "SourcePlanner",
+    "bringing_tasks",
     "deleted_rows",
     "identified",
     "name_mapping_of",
@@ -183,6 +185,26 @@ def scan_tasks(
     for live, source in row_sources(table, files, snapshot_id=snapshot_id):
         parts = -(-len(live.file.split_offsets or ()) // GROUPS_A_TASK) or 1
         tasks.extend(task_of(read_source, source, wanted, part, parts) for part in range(parts))
+    return tasks
+
+
+def bringing_tasks(table: Table, schema: Schema, files: Iterable[LiveFile]) -> list[Task]:
+    """Return tasks that yield the live rows of files of a table in a bucket.
+
+    Each brings a data file, and what deletes from it, to the machine that it runs on.
+    """
+    places = table.places
+    assert isinstance(places, BucketPlaces)
+    there, live = replace(table, places=places.later()), tuple(files)
+    index = DeleteIndex((each for each in live if not each.is_data), table.metadata.partition_specs)
+    planner, tasks = SourcePlanner(there), []
+    for each in live:
+        if each.is_data:
+            vector = index.vector(each)
+            needed = [*index.position_deletes(each), *index.equality_deletes(each), each]
+            needed += [] if vector is None else [vector]
+            task = task_of(read_source, planner.source(each, index), schema)
+            tasks.append(places.bringing(task, (one.file.path for one in needed)))
     return tasks
 
 

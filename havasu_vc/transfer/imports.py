@@ -36,7 +36,13 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.exchange.sources import declared_types, open_sources, read_as, xml_metadata
+from havasu_vc.exchange.sources import (
+    declared_types,
+    open_sources,
+    read_as,
+    spread,
+    xml_metadata,
+)
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
@@ -107,6 +113,8 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
             for source, path in chosen:
+                if engine.distributed:
+                    source = spread(source)
                 found, has_key = False, bool(source.schema.key)
                 old = replaced.dataset(path) if path in known else None
                 if old is not None and isinstance(source, GeoTiffSource):

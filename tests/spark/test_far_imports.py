@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import S3FileSystem
+from deltalake import DeltaTable, write_deltalake
+from pyarrow.fs import FileSelector, S3FileSystem
 
 from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
@@ -15,9 +16,12 @@ from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import HavasuError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange import parquet
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.tables.bucket import folder_of_copies
 from tests.conftest import lacking
+from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import make
+from tests.repo.points import write as edit
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 from tests.support.templates import empty_repo
@@ -222,3 +226,49 @@ def test_a_csv_file_in_a_bucket_is_read_where_it_is(
 
 def refusing(*_: object) -> None:
     raise AssertionError("the driver reads no rows")
+
+
+@pytest.mark.spark
+def test_tables_of_iceberg_and_delta_are_brought_by_executors(
+    bucket: S3FileSystem,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """File by file, with what deletes from it, for as long as a task runs; the driver has none."""
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
+    model: dict[int, tuple[str | None, int | None]]
+    model = {number: (f"row {number}", number) for number in range(400)}
+    ours = make(tmp_path / "ours", model)
+    with tiny_thresholds(most_deltas=9):
+        model = {k: v for k, v in model.items() if k % 7} | {3: ("three", 3), 900: ("new", None)}
+        edit(ours, model)
+    ours.workspace.check_out_to("s3://sources/ice-tables")
+    write_deltalake(str(tmp_path / "delta"), points(300), partition_by=["number"])
+    DeltaTable(str(tmp_path / "delta")).delete("id < 20")
+    for file in sorted((tmp_path / "delta").rglob("*")):
+        if file.is_file():
+            put(bucket, f"delta-table/{file.relative_to(tmp_path / 'delta').as_posix()}", file)
+
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    iceberg, delta = "s3://sources/ice-tables/points", "s3://sources/delta-table"
+    repo = imported(tmp_path / "iceberg", f"iceberg:{iceberg}", there)
+    assert {row["id"]: (row["name"], row["height"]) for row in rows(repo, "points")} == model
+    other = imported(tmp_path / "other", f"delta:{delta}", there)
+    assert [row["id"] for row in rows(other, "delta-table")] == list(range(20, 300))
+    assert {row["number"] for row in rows(other, "delta-table")} == set(range(7))
+    for url in (iceberg, delta):
+        copies = {path.suffix for path in folder_of_copies(url).rglob("*") if path.is_file()}
+        # Of a Delta table that says nothing of geometries one file is looked at.
+        assert ".parquet" not in copies or url == delta
+    kept = list(folder_of_copies(delta).rglob("*.parquet"))
+    assert len([path for path in kept if "_delta_log" not in path.parts]) <= 1
+
+    bucket.delete_file(next(name for name in names_of(bucket, "ice-tables") if "/data/" in name))
+    with pytest.raises(HavasuError, match="is missing, and the table needs it"):
+        imported(tmp_path / "lost", f"iceberg:{iceberg}", there)
+
+
+def names_of(system: S3FileSystem, folder: str) -> list[str]:
+    found = system.get_file_info(FileSelector(f"sources/{folder}", recursive=True))
+    return [info.path for info in found if info.is_file and info.path.endswith(".parquet")]
