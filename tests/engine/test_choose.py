@@ -182,7 +182,7 @@ def test_a_spark_connect_server_that_is_not_there_is_told_of_in_one_line(remote:
     settings = Settings(engine="spark", master=remote)
     with settings.open_engine(0) as engine, pytest.raises(EngineError) as caught:
         assert engine.apart
-        list(engine.run([task_of(numbers, 0, 1)]))
+        list(engine.run([task_of(numbers, 0, 1)], anywhere=True))
     assert caught.value.message.startswith(f"the Spark Connect server {remote[:16]} cannot be")
     assert "secret" not in str(caught.value) and "\n" not in caught.value.message
 

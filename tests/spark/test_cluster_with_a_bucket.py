@@ -147,7 +147,8 @@ first = history(spark, repo, "t").orderBy("time").groupBy("commit").count().coun
 print(first)
 print(sum(batch.num_rows for batch in repo.table("t").to_batches()))
 print(sum(len(batch) for each in repo.diff("[EMPTY]...HEAD", ["t"]) for batch in each.changes))
-print(*repo.table("t").to_arrow(["id"], keys=[(key,) for key in range(50)])["id"].to_pylist())
+few = repo.table("t").to_arrow(["id"], keys=[(key,) for key in range(50)])
+print(*sorted(few["id"].to_pylist()))
 spark.stop()
 """
 
