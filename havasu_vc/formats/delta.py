@@ -24,6 +24,7 @@ import pyarrow as pa
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError, UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
+from havasu_vc.formats.iceberg.schema import VARIANT_AS_TEXT
 from havasu_vc.formats.roaring import DeletionVector, vector_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.records import dataclass
@@ -308,7 +309,8 @@ def _with_protocol(log: DeltaLog, value: Mapping[str, Any], where: str) -> Delta
     if version > 3 or unknown:
         asked = ", ".join(unknown) or f"reader version {version}"
         raise UnsupportedVersionError(
-            f"{where}: the table asks for {asked}, which is not known here"
+            f"{where}: the table asks for {asked}, which is not known here",
+            hints=(VARIANT_AS_TEXT,) if any("variant" in name for name in unknown) else (),
         )
     return replace(log, features=features)
 

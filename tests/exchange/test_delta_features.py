@@ -353,8 +353,9 @@ def test_values_that_are_not_possible(tmp_path: Path) -> None:
 def test_features_that_are_not_known_are_named(feature: str, tmp_path: Path) -> None:
     begin(tmp_path, IDS, add(tmp_path, "a.parquet", TEN), features=("deletionVectors", feature))
 
-    with pytest.raises(UnsupportedVersionError, match=f"asks for {feature},"):
+    with pytest.raises(UnsupportedVersionError, match=f"asks for {feature},") as caught:
         ids(tmp_path)
+    assert ("to_json" in "".join(caught.value.hints)) is (feature == "variantType")
 
 
 def test_types_that_are_not_known_are_named(tmp_path: Path) -> None:

@@ -338,6 +338,7 @@ def test_types_that_cannot_be_kept_are_named_with_their_column(
     with pytest.raises(UnsupportedError, match="c9") as caught:
         with_fields(maker, column(9, type_))
     assert type_ in str(caught.value)
+    assert ("to_json" in caught.value.hints[0]) is (type_ == "variant")
 
 
 def nanoseconds(maker: TableMaker, value: int) -> None:

@@ -162,8 +162,18 @@ def _refuse_later(name: str, where: str) -> None:
     if base in ("timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"):
         raise UnsupportedError(
             f"{where} is of type {name!r}, which is of Iceberg 3 and cannot be kept",
-            hints=("a Havasu geometry is a column of binary or string with an encoding",),
+            hints=(_INSTEAD.get(base, _OTHERWISE),),
         )
+
+
+VARIANT_AS_TEXT = (
+    "values of variant are kept as text of JSON: have Spark 4 make a table of that, "
+    "`CREATE TABLE copy AS SELECT * EXCEPT (COLUMN), to_json(COLUMN) AS COLUMN FROM table`"
+)
+"""The way on from a column of variants, whatever table has it."""
+_SHAPES = "a Havasu geometry is a column of binary or string with an encoding"
+_INSTEAD = {"variant": VARIANT_AS_TEXT, "geometry": _SHAPES, "geography": _SHAPES}
+_OTHERWISE = "make a table without it, or with the column in another type, and take that"
 
 
 def _with_rasters(schema: Schema, value: Any, where: str) -> tuple[Field, ...]:
