@@ -172,7 +172,11 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows,
         input_bytes=file.input_bytes,
         key_hint=hint if set(hint) <= set(layout.schema.names) else (),
-        notes=(*times.notes, *_rounding_notes(file, layer, arrow, fields)),
+        notes=(
+            *times.notes,
+            *_rounding_notes(file, layer, arrow, fields),
+            *_number_notes(hint, layout.schema.names, options.primary_key or ()),
+        ),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
         declared={names[name]: f"text({size})" for name, size in _lengths(arrow).items()},
@@ -208,6 +212,16 @@ def _lengths(arrow: pa.Schema) -> dict[str, int]:
         if pa.types.is_string(field.type)
     }
     return {name: length for name, length in found.items() if length > 0}
+
+
+def _number_notes(hint: Sequence[str], names: Sequence[str], key: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on numbers of rows that are kept beside another key."""
+    return tuple(
+        f"{fid} numbers the rows of this file, which another release may number otherwise, so that "
+        f"all of them differ: `--leave-out {fid}` takes the table without it"
+        for fid in hint
+        if key and fid in names and fid not in key
+    )
 
 
 def _checks(

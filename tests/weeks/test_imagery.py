@@ -1,4 +1,4 @@
-"""An agency with imagery: sheets of a flight, cut into tiles, corrected by two people for a week."""
+"""An agency with imagery: sheets of a flight, cut into tiles, which two people correct."""
 
 import json
 from collections.abc import Mapping
