@@ -51,7 +51,7 @@ VALUES: dict[Type, list[Any]] = {
     DecimalType(9, 2): [Decimal("1.00"), Decimal("-1.00")],
     DecimalType(38, 10): [Decimal("1.0000000000"), Decimal("0E-10")],
 }  # fmt: skip
-WIDER = {Primitive.INT: Primitive.LONG, Primitive.FLOAT: Primitive.DOUBLE}
+WIDER: dict[Type, Type] = {Primitive.INT: Primitive.LONG, Primitive.FLOAT: Primitive.DOUBLE}
 PARTED = PartitionSpec((PartitionField(1, 1000, "part", "identity"),), 1)
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
