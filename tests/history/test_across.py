@@ -1,6 +1,8 @@
 """A Kart dataset and a Havasu one, or one with another key, compared row by row."""
 
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,39 @@ def test_another_key_makes_other_rows(tmp_path: Path, size: str) -> None:
     assert sorted((b.counts.inserts, b.counts.updates, b.counts.deletes) for b in found) == [
         (1, 0, 1)
     ]
+
+
+@pytest.mark.parametrize("key", [(1,), (2, 1)])
+def test_many_rows_that_are_dealt_out_come_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[int, ...]
+) -> None:
+    """Every part has changes, none is lost, and nothing stays on disk."""
+    monkeypatch.setattr(across, "SMALL_BYTES", -1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    fields = (
+        Field(1, "fid", Primitive.LONG, required=True),
+        Field(2, "part", Primitive.STRING, required=True),
+        Field(3, "height", Primitive.INT),
+    )
+    schema = Schema(fields, key)
+    before: list[dict[int, Any]] = [
+        {1: number, 2: f"p{number % 3}", 3: number % 7} for number in range(900)
+    ]
+    after = [{**row, 3: (row[3] or 0) + row[1] % 2} for row in before if row[1] % 5]
+    after += [{1: number, 2: "new", 3: None} for number in range(900, 1000)]
+    old = KartDatasets(tmp_path / "kart").new(schema, before)
+    new = MemoryDatasets(tmp_path / "havasu").new(schema, after)
+
+    found = described(compare(old, new), schema, schema)
+
+    wanted = changes_between(before, after, schema)
+    assert found == [
+        tuple(None if row is None else canonical_row(row, schema) for row in change)
+        for change in wanted
+    ]
+    assert len(found) == 100 + 180 + 360
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_a_dataset_that_comes_or_goes_is_all_rows(tmp_path: Path) -> None:
