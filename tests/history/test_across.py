@@ -70,7 +70,7 @@ def test_another_key_makes_other_rows(tmp_path: Path, size: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("key", [(1,), (2, 1)])
+@pytest.mark.parametrize("key", [(1,), (1, 2)])
 def test_many_rows_that_are_dealt_out_come_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[int, ...]
 ) -> None:
@@ -84,11 +84,11 @@ def test_many_rows_that_are_dealt_out_come_in_order(
         Field(3, "height", Primitive.INT),
     )
     schema = Schema(fields, key)
-    before: list[dict[int, Any]] = [
-        {1: number, 2: f"p{number % 3}", 3: number % 7} for number in range(900)
+    rows: list[dict[int, Any]] = [
+        {1: number // len(key), 2: f"p{number % 2}", 3: number % 7} for number in range(1000)
     ]
-    after = [{**row, 3: (row[3] or 0) + row[1] % 2} for row in before if row[1] % 5]
-    after += [{1: number, 2: "new", 3: None} for number in range(900, 1000)]
+    before = rows[:900]
+    after = [{**row, 3: row[3] + number % 2} for number, row in enumerate(rows) if number % 5]
     old = KartDatasets(tmp_path / "kart").new(schema, before)
     new = MemoryDatasets(tmp_path / "havasu").new(schema, after)
 
@@ -99,7 +99,7 @@ def test_many_rows_that_are_dealt_out_come_in_order(
         tuple(None if row is None else canonical_row(row, schema) for row in change)
         for change in wanted
     ]
-    assert len(found) == 100 + 180 + 360
+    assert len(found) == 80 + 180 + 360
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
