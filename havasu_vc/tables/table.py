@@ -24,14 +24,23 @@ from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import TableFolders, damaged, local_path, missing, reading_document
 
-__all__ = ["HINT", "METADATA", "Table", "metadata_versions", "read_table", "table_exists"]
+__all__ = [
+    "HINT",
+    "LARGEST_METADATA",
+    "METADATA",
+    "Table",
+    "metadata_versions",
+    "read_table",
+    "table_exists",
+]
 
 METADATA = "metadata"
 """The folder of a table's documents."""
 HINT = "version-hint.text"
 """The file that says where the search for the newest version begins."""
 
-_LARGEST = 64 << 20
+LARGEST_METADATA = 64 << 20
+"""No metadata file of more bytes is parsed."""
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 _VERSION = re.compile(r"v(\d{1,18})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _CATALOG = re.compile(r"(\d{1,18})-[0-9a-fA-F-]{36}(\.gz)?\.metadata\.json")
@@ -174,7 +183,7 @@ def _read_metadata(file: Path) -> TableMetadata:
     with reading_document(file):
         if not file.is_file():
             raise missing(file)
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > LARGEST_METADATA:
             raise damaged(file, "it is larger than a metadata file can be")
         data = file.read_bytes()
         if not data.strip():

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.system import clone_blocks
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import LARGEST_METADATA, Table
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 
 __all__ = [
@@ -173,12 +173,14 @@ def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
 
 
 def _told_uuids(place: TablePlace) -> Iterator[str]:
-    """Yield the ids that a table's metadata files give it, as far as they are JSON."""
+    """Yield the ids that a table's metadata files give it, also those that end too soon."""
     for path in place.metadata_files():
-        with suppress(OSError, ValueError, RecursionError):
-            value = json.loads(path.read_bytes())
-            if isinstance(value, dict) and "table-uuid" in value:
-                yield str(value["table-uuid"])
+        with suppress(OSError), open(path, "rb") as file:
+            for found in _UUID.finditer(file.read(LARGEST_METADATA)):
+                yield found[1].decode("utf-8", "replace")
+
+
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"\\]+)"')
 
 
 def remove_leftovers(root: Path) -> None:

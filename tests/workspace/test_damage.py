@@ -202,8 +202,16 @@ def put_another_that_cannot_be_read(table: Path) -> None:
         path.write_text(json.dumps(value))
 
 
+def put_another_that_is_cut_short(table: Path) -> None:
+    put_another_that_cannot_be_read(table)
+    for path in table.glob("metadata/*.json"):
+        path.write_bytes(path.read_bytes()[:-20])
+
+
 @pytest.mark.parametrize(
-    "damage", [put_another_in_its_place, put_another_that_cannot_be_read], ids=["readable", "not"]
+    "damage",
+    [put_another_in_its_place, put_another_that_cannot_be_read, put_another_that_is_cut_short],
+    ids=["readable", "not", "cut short"],
 )
 def test_another_table_stays_even_when_told(repo: Repo, damage: Damage) -> None:
     damage(place(repo))
