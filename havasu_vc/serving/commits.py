@@ -29,7 +29,16 @@ from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.review import check_moves
 from havasu_vc.serving.errors import Refused, no_table
 from havasu_vc.serving.names import name_of
-from havasu_vc.serving.sent import check_layout, created_dataset, replacing, sent_table, texts
+from havasu_vc.serving.sent import (
+    check_layout,
+    created_dataset,
+    crs_documents,
+    forgets_key,
+    replacing,
+    sent_table,
+    texts,
+    with_plain_geometries,
+)
 from havasu_vc.serving.told import Writing, message_of, told
 from havasu_vc.serving.updates import TableChange, applied, new_document, require
 from havasu_vc.store.commits import Commit, read_commit
@@ -240,14 +249,17 @@ class Writer:
         if change.moves_files_only:
             return TreeEdit(path, {})
         document = applied(served.document, change, path)
+        document = with_plain_geometries(document, path, served.document)
         check_layout(served.document, document, path)
-        if change.replaces:
+        if change.replaces or forgets_key(served.document, document):
             document = replacing(served.document, document, path)
         base = served.base.snapshot_id
         folders = (served.staging, *served.folders)
         table = sent_table(document, folders, self._shelf.within, base, path)
         edit = edit_of_served(self._repo, transaction, table, served.base)
         edit = replace(edit, blobs={**edit.blobs, **texts(served.document, document)})
+        if change.alters_columns:
+            edit = replace(edit, blobs={**edit.blobs, **crs_documents(document)})
         if not edit.blobs or served.base.tree == folder.internals:
             return edit
         revisions = self._repo.resolve(commit), self._repo.resolve(tip)
@@ -274,6 +286,7 @@ class Writer:
         self._require_free(transaction.folders, path)
         staging = self._shelf.staging(change.identity)
         document = applied(new_document(self._shelf.spell(staging)), change, path)
+        document = with_plain_geometries(document, path)
         created = created_dataset(document, path)
         if change.snapshot is None:
             return created

@@ -22,14 +22,27 @@ from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
 )
+from havasu_vc.formats.havasu.schema import CRS
 from havasu_vc.formats.iceberg.metadata import parse_metadata
+from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, with_native_types
 from havasu_vc.formats.iceberg.values import TableMetadata
+from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import LiveFile, difference, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
 
-__all__ = ["KEY", "check_layout", "created_dataset", "replacing", "sent_table", "texts"]
+__all__ = [
+    "KEY",
+    "check_layout",
+    "created_dataset",
+    "crs_documents",
+    "forgets_key",
+    "replacing",
+    "sent_table",
+    "texts",
+    "with_plain_geometries",
+]
 
 _LEFT_OUT = (
     "owner",
@@ -52,6 +65,10 @@ COMMENT = "comment"
 _TITLE = "meta/title"
 _OURS = frozenset(("format", "table-uuid", "markers", "last-column-id"))
 """The items of `dataset.json`, beside which properties are kept."""
+_GEOMETRIES = ("geometry", "geography")
+"""How the types of Iceberg 3 begin that datasets have as columns of WKB."""
+NO_CRS = "srid:0"
+"""The system of a type where none is known."""
 _OUTSIDE = "it names a file outside of the folder that the catalog gave it"
 
 
@@ -85,6 +102,52 @@ def sent_table(
         _require_inside(inside, live.file.path, where)
         _check_file(inside.file(live.file.path), live, where)
     return table
+
+
+def with_plain_geometries(
+    document: Mapping[str, Any], where: str, before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a document in which types of geometries are columns of WKB, as datasets have them.
+
+    Columns that were there before keep the type that they had.
+    """
+    known = {
+        field["id"]: field["type"]
+        for schema in (before or {}).get("schemas") or ()
+        for field in schema["fields"]
+    }
+
+    def plain(field: Mapping[str, Any]) -> Mapping[str, Any]:
+        type_ = field.get("type")
+        if not isinstance(type_, str) or not type_.lower().startswith(_GEOMETRIES):
+            return field
+        if known.get(field.get("id")) == "binary":
+            return {**field, "type": "binary"}
+        return _geometry(field, where)
+
+    schemas = [
+        {**schema, "fields": [plain(field) for field in schema["fields"]]}
+        for schema in document["schemas"]
+    ]
+    return {**document, "schemas": schemas}
+
+
+def _geometry(field: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return a field of a type of geometries as a column of WKB in a system by its name."""
+    try:
+        (made,) = with_native_types({"fields": [field]})["fields"]
+    except ValueError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from error
+    said = made[CRS]
+    if said.upper() == DEFAULT_CRS:  # DuckDB writes it small
+        said = DEFAULT_CRS
+    return {**made, CRS: None if said == NO_CRS else parse_crs(said).identifier}
+
+
+def crs_documents(document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the definitions of the systems that the columns of a document name."""
+    names = {field.get(CRS) for field in _schema(document)["fields"]} - {None}
+    return {f"meta/crs/{name}.wkt": parse_crs(name).wkt.encode() for name in sorted(names)}
 
 
 def _parsed(document: Mapping[str, Any], where: str) -> TableMetadata:
@@ -174,7 +237,7 @@ def replacing(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -
         if number not in there:
             name = columns[number]["name"]
             raise InvalidArgumentError(
-                f"{where}: the key column {name!r} is not among the columns that replace the table"
+                f"{where}: the key column {name!r} is not among the columns of the table any more"
             )
     fields = [
         {**field, "required": True} if field["id"] in key else field for field in new["fields"]
@@ -183,6 +246,21 @@ def replacing(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -
     number = after["current-schema-id"]
     schemas = [made if each["schema-id"] == number else each for each in after["schemas"]]
     return {**after, "schemas": schemas}
+
+
+def forgets_key(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether columns are changed by an engine that knows no key, and so leaves it out.
+
+    One that only takes the key away knows what it does.
+    """
+    old, new = _schema(before), _schema(after)
+    if new.get("identifier-field-ids") or not old.get("identifier-field-ids"):
+        return False
+    return _columns(old) != _columns(new)
+
+
+def _columns(schema: Mapping[str, Any]) -> list[tuple[Any, Any, Any]]:
+    return [(field["id"], field["name"], field["type"]) for field in schema["fields"]]
 
 
 def _schema(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +291,7 @@ def created_dataset(document: Mapping[str, Any], where: str) -> TreeEdit:
         where,
         schema,
         table_uuid=identity,
-        meta={_TITLE: title.encode()} if title else {},
+        meta={**({_TITLE: title.encode()} if title else {}), **crs_documents(document)},
         properties=kept,
     )
     return new.edit([])

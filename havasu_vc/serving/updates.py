@@ -91,6 +91,11 @@ class TableChange:
         return bool(self._all("remove-snapshot-ref"))
 
     @property
+    def alters_columns(self) -> bool:
+        """Whether the table is to have other columns."""
+        return bool(self._all("add-schema"))
+
+    @property
     def identity(self) -> str:
         """The uuid that a table is given; empty where none is."""
         return next((str(update["uuid"]) for update in self._all("assign-uuid")), "")
@@ -252,6 +257,7 @@ class _State:
         self.made = made
         self.where = where
         self._last: dict[str, int] = {}
+        self._called: dict[tuple[str, int], int] = {}
 
     def add(self, kind: str, key: str, item: Mapping[str, Any], first: int) -> None:
         """Add a schema, spec or order under the number of its like, or under the next one."""
@@ -261,10 +267,14 @@ class _State:
         if not same:
             items.append({**item, key: number})
         self._last[kind] = number
+        if type(item.get(key)) is int:
+            # DuckDB counts on from the current one, and calls by that what it adds.
+            self._called[kind, item[key]] = number
 
     def choose(self, kind: str, key: str, current: str, number: int) -> None:
         """Make an item the current one; -1 is the one that was added last."""
         number = self._last.get(kind, -1) if number == -1 else number
+        number = self._called.get((kind, number), number)
         if all(item[key] != number for item in self.made[kind]):
             raise InvalidArgumentError(f"{self.where}: it has no {key} {number}")
         self.made[current] = number

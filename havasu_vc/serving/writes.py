@@ -15,7 +15,6 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog, Target
 from havasu_vc.serving.commits import Writer
 from havasu_vc.serving.errors import Refused, no_namespace
-from havasu_vc.serving.forms import form_for
 from havasu_vc.serving.names import SEPARATOR, TOP, ServedRef, parse_namespace
 from havasu_vc.serving.namespaces import create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
@@ -92,28 +91,11 @@ def _author(catalog: Catalog, call: Call) -> Signature | None:
     return Signature(name or email, email, int(time.time()))
 
 
-def _require_written(catalog: Catalog, call: Call, target: Target) -> None:
-    """Raise where a client reads a table in a form in which nothing is written to it."""
-    form = form_for(call.headers)
-    if not form.native:
-        return
-    try:
-        version = catalog.load(target, form).metadata.format_version
-    except Refused:
-        return  # it is to be made
-    if version > 2:
-        raise InvalidArgumentError(
-            f"{target.path} has geometries, which this client reads as Iceberg 3 and does not "
-            "write; other engines write to it"
-        )
-
-
 def commit_table(catalog: Catalog, call: Call) -> Answer:
     """Commit what is to become of one table, and answer the table then."""
     namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
     target = _target(catalog, call, namespace, table)
     writer = _writer(catalog, call, target.ref)
-    _require_written(catalog, call, target)
     writer.change([(target.path, _change(call.json(), target.path))])
     return load_answer(catalog, call, namespace, table)
 
@@ -125,7 +107,6 @@ def commit_transaction(catalog: Catalog, call: Call) -> Answer:
     for each in _objects(call.json().get("table-changes"), "table-changes"):
         target = _target(catalog, call, *_identifier(each.get("identifier")))
         _branch(catalog, target.ref)
-        _require_written(catalog, call, target)
         refs[target.ref.name] = target.ref
         changes.append((target.path, _change(each, target.path)))
     if len(refs) > 1:

@@ -129,7 +129,7 @@ def test_columns_are_altered_under_the_rows_of_others(repo: Repo, url: str) -> N
     wrong = table.update_schema(allow_incompatible_changes=True)
     wrong.set_identifier_fields()
     wrong.delete_column("id")
-    with pytest.raises(BadRequestError, match="points: the identifier fields"):
+    with pytest.raises(BadRequestError, match="points: the key column 'id'"):
         wrong.commit()
     assert len(subjects(repo)) == 3
     assert_sound(repo)

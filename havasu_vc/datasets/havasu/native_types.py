@@ -24,7 +24,9 @@ _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9]*:[A-Za-z0-9.]+")
 def native_types(view: HavasuDataset) -> dict[int, str]:
     """Return the types of Iceberg 3 of columns that data files call geometries, by field id.
 
-    Files say so where values are WKB as the standard has it. Of very many files some are asked.
+    Files say so where values are WKB as the standard has it. Of very many files some are asked;
+    where
+    there is none, or none with the column, none says otherwise.
     """
     columns = [
         column
@@ -33,23 +35,24 @@ def native_types(view: HavasuDataset) -> dict[int, str]:
     ]
     entries = sorted(view.data_entries, key=lambda entry: entry.file) if columns else []
     for entry in entries[:: len(entries) // MOST_ASKED + 1]:
-        named = _geometries_in(view.file_path(entry))
-        columns = [column for column in columns if column.stored_name in named]
+        others = _others_in(view.file_path(entry))
+        columns = [column for column in columns if column.stored_name not in others]
         if not columns:
             break
     found = {}
-    for column in columns if entries else ():
+    for column in columns:
         crs = None if column.geometry is None else column.geometry.crs
         found[column.id] = f"geometry({crs})" if _NAMED.fullmatch(crs or "") else "geometry"
     return found
 
 
 @lru_cache(maxsize=1 << 14)
-def _geometries_in(path: str) -> frozenset[str]:
-    """Return the columns of a data file that it calls geometries; files never change."""
+def _others_in(path: str) -> frozenset[str]:
+    """Return the columns of a data file that it calls no geometries; files never change."""
     with open_parquet(path) as file:
         found = (file.schema_arrow.metadata or {}).get(GEO.encode())
+        names = frozenset(file.schema_arrow.names)
     try:
-        return frozenset(json.loads(found)["columns"]) if found else frozenset()
-    except (ValueError, KeyError, TypeError):
-        return frozenset()
+        return names - json.loads(found)["columns"].keys() if found else names
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return names
