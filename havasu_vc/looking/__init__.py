@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from havasu_vc.looking.showing import diff as diff
     from havasu_vc.looking.showing import show as show
     from havasu_vc.looking.tables import Table as Table
+    from havasu_vc.looking.tables import spread_batches as spread_batches
 
 __getattr__ = loads(
     __name__,
@@ -65,7 +66,7 @@ __getattr__ = loads(
         "reproject": ["OwnSystem", "into_own_system", "reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
         "seeking": ["FoundRows", "seek"],
-        "tables": ["Table"],
+        "tables": ["Table", "spread_batches"],
         "requests": [
             "BlameRequest",
             "DiffRequest",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from havasu_vc.engine.settings import Settings
 
-__all__ = ["Table"]
+__all__ = ["Table", "spread_batches"]
 
 
 class Table:
@@ -102,6 +102,12 @@ class Table:
         """
         schema = self.schema_of(columns)
         where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
+        for batch in self._batches(columns, where):
+            yield to_source(batch, schema) if source_types else batch
+
+    def _batches(
+        self, columns: Sequence[str] | None, where: Predicate, *, spread: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         with self._settings.open_engine(self._dataset.size) as engine:
             view = self._dataset
             if engine.apart:
@@ -109,8 +115,9 @@ class Table:
 
                 view = as_seen(view)
             tasks, anywhere = view.scan(columns, where), view is not self._dataset
-            for batch in engine.run(tasks, description=f"Reading {self.path}", anywhere=anywhere):
-                yield to_source(batch, schema) if source_types else batch
+            if spread:
+                tasks = [tasks[place] for place in sorted(range(len(tasks)), key=_backwards)]
+            yield from engine.run(tasks, description=f"Reading {self.path}", anywhere=anywhere)
 
     def to_arrow(
         self,
@@ -211,3 +218,15 @@ def _require(module: str, extra: str) -> Any:
         raise MissingProgramError(
             f"{module} is not installed", hints=(f"pip install 'havasu-vc[{extra}]'",)
         ) from error
+
+
+def spread_batches(
+    table: Table, columns: Sequence[str], box: tuple[float, float, float, float]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in a box, as `to_batches` does, of which the first are from all over it."""
+    return table._batches(columns, Predicate(None, box), spread=True)
+
+
+def _backwards(number: int) -> int:
+    """Return a number whose bits stand in the other order: neighbours are far from each other."""
+    return int(f"{number:032b}"[::-1], 2)

@@ -20,7 +20,8 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import GeometryError, HavasuError
 from havasu_vc.geo.bounds import row_bounds
-from havasu_vc.looking import Table
+from havasu_vc.looking import Table, spread_batches
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.types import Field
 from havasu_vc.review.page.packing import Packer
@@ -33,8 +34,8 @@ MOST_CHANGES = 2000
 """Beside more changed rows no others are shown."""
 MOST = 3000
 """Rows that are shown at most."""
-MOST_READ = 1 << 20
-"""Rows that are looked at at most."""
+MOST_READ = 1 << 18
+"""Rows that are looked at at most; of a larger table, some from everywhere."""
 CELLS = 256
 """Cells of the grid across, and as many up."""
 
@@ -49,7 +50,7 @@ class Neighbours:
         self._shapes = RowShapes(diff, reproject)
         self._wanted = places.one_place and places.kind == "globe"
         self._boxes: list[_Floats] = []
-        self._changed: set[bytes] = set()
+        self._changed: list[pa.Array] = []
         self._count = 0
         self.total = 0
         """How many there are, shown or not."""
@@ -68,7 +69,7 @@ class Neighbours:
             except GeometryError:
                 continue
         if new is not None and self._wanted:
-            self._changed.update(map(_bytes, new))
+            self._changed.append(new)
 
     def read(self, view: Dataset, settings: Settings) -> None:
         """Find them in the newer version; what cannot be read shows none."""
@@ -87,15 +88,17 @@ class Neighbours:
         self._shapes.add(0, column, np.arange(len(column)), NEW)
 
     def _beside(self, view: Dataset, settings: Settings, grid: _Grid) -> Iterator[pa.Array]:
-        field, seen = self._field, 0
+        field, seen, changed = self._field, 0, None
         assert field is not None
         west, south, east, north = grid.whole
-        for batch in Table(view, settings).to_batches([field.name], box=(west, south, east, north)):
+        box = (west, south, east, north)
+        for batch in spread_batches(Table(view, settings), [field.name], box):
             column = batch.column(0)
             near = np.flatnonzero(grid.touched_by(_bounds(column, field)))
             found = column.take(pa.array(near))
-            other = np.array([_bytes(value) not in self._changed for value in found], np.bool_)
-            yield found.filter(pa.array(other))
+            if changed is None:
+                changed = pa.concat_arrays([pa.array([], column.type), *self._changed])
+            yield found.filter(pc.invert(pc.is_in(found, value_set=changed)))
             seen += len(batch)
             if seen >= MOST_READ:
                 return
@@ -151,8 +154,3 @@ class _Grid:
 def _bounds(column: pa.Array, field: Field) -> _Floats:
     assert field.geometry is not None
     return row_bounds(column, field.geometry.encoding)
-
-
-def _bytes(value: pa.Scalar) -> bytes:
-    found = value.as_py()
-    return found if isinstance(found, bytes) else repr(found).encode()
