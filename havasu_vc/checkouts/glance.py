@@ -75,6 +75,8 @@ class FileState:
     """Datasets whose tables lack triggers, so that all rows are compared."""
     locked: bool = False
     """Whether another program, such as an editor, holds its lock."""
+    left_out: tuple[str, ...] = ()
+    """Datasets of HEAD that the settings leave out of it."""
 
     @property
     def untracked_notes(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ from havasu_vc.checkouts.living_following import (
     uncommitted,
     write_as_edits,
 )
-from havasu_vc.checkouts.living_place import LivingPlace, setting
+from havasu_vc.checkouts.living_place import LivingPlace, left_out, setting
 from havasu_vc.checkouts.living_shown import (
     dropped_note,
     hidden_lines,
@@ -121,6 +121,8 @@ class LivingCopy:
                 view.check_guard()
                 rows += make_table(repo, store, layer_of(store, view), view)
                 date_table(repo, store, view, head)
+            for path in left_out(repo.git):
+                store.set_state(path, "checkout", "false")
             store.set_tree(head.tree)
         self._configure()
         return ExportResult(self._home.name, rows)
@@ -168,6 +170,9 @@ class LivingCopy:
                         )
                         notes += dropped_note(each)
                 untracked = self._untracked(file, base)
+                here = self._repo.folders(base.revision)
+                without = tuple(path for path in left_out(self._repo.git) if path in here)
+                state = replace(state, left_out=without)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
                 notes += (*self._about(file, base), *state.untracked_notes)
             state = replace(state, locked=self._home.is_locked())

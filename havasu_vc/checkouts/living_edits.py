@@ -15,6 +15,7 @@ from random import Random
 import pyarrow as pa
 
 from havasu_vc.checkouts.living_area import ShownPart, outside, part_of
+from havasu_vc.checkouts.living_place import left_out
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -87,11 +88,12 @@ def base_of(repo: OpenRepo, file: LivingStore) -> Base:
 
 
 def base_views(repo: OpenRepo, revision: Revision) -> dict[str, Dataset]:
-    """Return the tables of a revision."""
+    """Return the tables of a revision, those aside that the settings leave out."""
+    without = left_out(repo.git)
     return {
         path: repo.view(folder, revision.name)
         for path, folder in repo.folders(revision).items()
-        if folder.marker in TABLES
+        if folder.marker in TABLES and path not in without
     }
 
 

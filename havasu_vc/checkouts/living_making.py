@@ -7,12 +7,15 @@ before: where that was cut off, `status` tells, and `checkout` goes on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from havasu_vc.checkouts.living_area import is_as_wanted
 from havasu_vc.checkouts.living_copy import LivingCopy
-from havasu_vc.checkouts.living_edits import base_views
-from havasu_vc.checkouts.living_following import holding
+from havasu_vc.checkouts.living_edits import base_of, base_views, layer_of, read_layer
+from havasu_vc.checkouts.living_following import date_table, holding, make_table, uncommitted
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
+    checkout_setting,
     default_location,
     living_place,
     place_at,
@@ -20,6 +23,7 @@ from havasu_vc.checkouts.living_place import (
     setting,
 )
 from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
 from havasu_vc.repo.spatial_filters import (
@@ -29,7 +33,7 @@ from havasu_vc.repo.spatial_filters import (
     write_spatial_filter,
 )
 
-__all__ = ["create_living", "limit_living", "set_spatial_filter"]
+__all__ = ["choose_datasets", "create_living", "limit_living", "set_spatial_filter"]
 
 
 def create_living(
@@ -98,3 +102,51 @@ def limit_living(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -
         if not discard:
             LivingCopy(repo, place).require_clean()
         held.limited_anew = True
+
+
+def choose_datasets(
+    repo: OpenRepo, take: Sequence[str], leave: Sequence[str], *, discard: bool = False
+) -> None:
+    """Have some datasets of HEAD in the working copy, and others not.
+
+    Raises `UncommittedChangesError` where one that goes has edits, unless these may go.
+    """
+    from havasu_vc.merging import require_calm
+
+    git, known = repo.git, repo.folders(repo.head())
+    for path in (*take, *leave):
+        if path not in known or known[path].marker not in TABLES:
+            raise InvalidArgumentError(
+                f"No dataset {path} at HEAD", hints=("`havasu-vc data ls` lists the datasets",)
+            )
+    if both := set(take) & set(leave):
+        raise InvalidArgumentError(f"{min(both)} is to be checked out, and not to be")
+    require_calm(repo)
+    place = living_place(repo)
+    if place is not None and place.exists:
+        with holding(repo, place) as held:
+            base = base_of(repo, held.file)
+            gone = [base.views[path] for path in leave if path in base.views]
+            edited = (
+                [] if discard else [v for v in gone if not read_layer(repo, held.file, v).is_empty]
+            )
+            if edited:
+                raise uncommitted([view.path for view in edited])
+            # Said before its table goes, so that this is never taken for a dropped dataset.
+            for path in leave:
+                git.config.set(checkout_setting(path), "false")
+                held.file.set_state(path, "checkout", "false")
+            for view in gone:
+                held.file.drop(layer_of(held.file, view))
+            folders = repo.folders(base.revision)
+            for path in take:
+                held.file.set_state(path, "checkout", None)
+                if path in base.views or path not in folders:
+                    continue
+                view = repo.view(folders[path], base.revision.name)
+                make_table(repo, held.file, layer_of(held.file, view), view)
+                date_table(repo, held.file, view, base.revision)
+    for path in leave:
+        git.config.set(checkout_setting(path), "false")
+    for path in take:
+        git.config.unset(checkout_setting(path))

@@ -22,11 +22,15 @@ from havasu_vc.store.repository import GitRepository
 if TYPE_CHECKING:
     from havasu_vc.exchange.living_store import LivingHome
 
+_OFF = ("false", "no", "off", "0")
+
 __all__ = [
     "LivingPlace",
     "behind_mark",
+    "checkout_setting",
     "default_location",
     "is_place",
+    "left_out",
     "living_place",
     "place_at",
     "plan_living",
@@ -142,6 +146,21 @@ def plan_living(repo: OpenRepo, location: str | None = None) -> bool:
         require_no_secret(place_at(git, location))
         git.config.set(setting(git), location)
     return living_place(repo) is not None
+
+
+def checkout_setting(path: str) -> str:
+    """Return the name of the setting, Kart's, by which a dataset is not in the working copy."""
+    return f"dataset.{path}.checkout"
+
+
+def left_out(git: GitRepository) -> tuple[str, ...]:
+    """Return the paths of datasets that the settings leave out of the working copy."""
+    named = (
+        (name.removesuffix(".checkout"), text)
+        for name, text in git.config.section("dataset").items()
+        if name.endswith(".checkout")
+    )
+    return tuple(sorted(path for path, text in named if text.lower() in _OFF))
 
 
 def behind_mark(git: GitRepository) -> Path:

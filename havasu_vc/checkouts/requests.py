@@ -56,7 +56,8 @@ class CheckoutRequest:
     """Sort rows anew into files of the tables' own, along a Hilbert curve or by the partition spec;
     or have the files of the commits, as is so at first."""
     dataset: str | None = None
-    """With --to, one dataset: FOLDER is its table. With --layout, the one to lay out so."""
+    """With --to, one dataset: FOLDER is its table. With --layout, the one to lay out so. Alone, one
+    that --not-dataset left out of the working copy, which takes it in again."""
     partition_by: str | None = None
     """With --layout clustered, the partition spec, as 'days(at), bucket(16, id)'.  [default: the
     dataset's]"""

@@ -87,6 +87,15 @@ class Workspace:
         set_up(self._repo)
         return create_living(self._repo, location, anew=anew, discard=discard)
 
+    def choose_datasets(
+        self, take: Sequence[str], leave: Sequence[str], *, discard: bool = False
+    ) -> None:
+        """Have some datasets of HEAD in the living working copy, and leave others out of it."""
+        from havasu_vc.checkouts.living_making import choose_datasets
+
+        set_up(self._repo)
+        choose_datasets(self._repo, take, leave, discard=discard)
+
     def set_spatial_filter(self, filter_: SpatialFilter, *, discard: bool = False) -> None:
         """Limit the living working copy, and any that is made, to the rows of an area."""
         from havasu_vc.checkouts.living_making import set_spatial_filter

@@ -90,6 +90,7 @@ def _local(area: FilterArea, crs: Crs | None) -> LocalArea:
     return LocalArea(shape)
 
 
+@lru_cache(maxsize=64)
 def parse_area(crs: str, geometry: str) -> FilterArea:
     """Return the area that a system and WKT or hexadecimal WKB mean.
 

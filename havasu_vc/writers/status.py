@@ -58,6 +58,8 @@ class RepositoryStatus:
     those made since."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """Working copies as JSON values, by name."""
+    left_out: Sequence[str] = ()
+    """Datasets that the settings leave out of the working copy."""
     untracked: Sequence[str] | None = None
     """Tables of the working copy that are no dataset; None where that is not asked."""
     unread: bool = False
@@ -80,7 +82,7 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
         working_copy = {
             "parts": dict(status.parts),
             "changes": summary_object(status.changes),
-            "nonCheckoutDatasets": [],
+            "nonCheckoutDatasets": list(status.left_out),
         }
         if status.untracked is not None:
             working_copy["untrackedTables"] = list(status.untracked)
@@ -133,6 +135,13 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     lines = [head, *_upstream_lines(status.upstream), ""]
     if status.limits is not None:
         lines += [status.limits, ""]
+    if status.left_out:
+        lines += [
+            "User configuration prevents the following datasets from being checked out",
+            "  (to overturn, use `havasu-vc checkout --dataset=DATASET`):",
+            *map(printable, status.left_out),
+            "",
+        ]
     if status.merging is not None:
         lines += _merging_lines(status.merging, status.conflicts)
         if status.changes is not None and status.changes.has_changes:

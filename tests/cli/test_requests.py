@@ -38,6 +38,7 @@ _CONDITION = "makes a part of the field `filters`"
 BESIDE = {
     "checkout --discard-changes": "of whichever of its requests is meant",
     "checkout --guess": _NAMES_IT,
+    "checkout --not-dataset": "a setting of the working copy, which has a method of its own",
     "checkout --relocate": "has a method of its own",
     "checkout --spatial-filter": "`cli.options` has it; a setting of the working copy",
     "checkout --to": "the place of tables elsewhere, which have a method of their own",

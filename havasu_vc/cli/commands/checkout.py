@@ -71,6 +71,13 @@ FLAVOURS = ("havasu", "spark", "iceberg", "auto")
     revision=Spelt("--ref", metavar="REV"),
     without=("datasets", "discard_changes"),
 )
+@click.option(
+    "--not-dataset",
+    "leave",
+    metavar="DATASET",
+    multiple=True,
+    help="Leave a dataset out of the working copy, from now on; --dataset takes it in again.",
+)
 @click.option("-b", "branch", metavar="NAME", help="Make a branch and switch to it.")
 @spatial_filter_option
 @click.option("--guess/--no-guess", default=True, help="Make a branch that only a remote has.")
@@ -88,6 +95,7 @@ def command(
     names: tuple[str, ...],
     to: Path | str | None,
     relocate: bool,
+    leave: tuple[str, ...],
     branch: str | None,
     spatial_filter: str | None,
     guess: bool,
@@ -126,8 +134,13 @@ def command(
             raise click.UsageError("--to goes with none of -b, --relocate and --refs")
         _make_elsewhere(invocation, names[0] if names else "HEAD", to, tables, discard=discard)
         return
+    take: tuple[str, ...] = ()
     if tables is not None and tables.dataset is not None and tables.clustered is None:
-        raise click.UsageError("--dataset goes with --to or --layout")
+        if tables != CheckoutRequest(dataset=tables.dataset):
+            raise click.UsageError("--dataset goes with --to or --layout, or with no such option")
+        take, tables = (tables.dataset,), None
+    if leave and (relocate or tables is not None):
+        raise click.UsageError("--not-dataset is of the working copy: it goes with REV and -b")
     moves = bool(names or branch)
     repo = open_to_switch(invocation) if moves and tables is None else invocation.open_repo()
     if relocate:
@@ -146,7 +159,12 @@ def command(
         tell_move(invocation, repo, was, created=created)
         # As in Kart, whose checkout of a revision makes the working copy that there is to be.
         lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
-        if tables is None and not limited and not lacks:
+        if tables is None and not limited and not lacks and not (take or leave):
+            _print(invocation, repo, created=created)
+            return
+    if take or leave:
+        repo.workspace.choose_datasets(take, leave, discard=discard)
+        if repo.workspace.living is not None:
             _print(invocation, repo, created=created)
             return
     if (repo.git.is_kart or limited) and tables is None and repo.workspace.living is None:

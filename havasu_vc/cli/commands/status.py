@@ -97,6 +97,7 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
         changes=None if workspace is None else _summary(workspace),
         parts={} if workspace is None else _parts(workspace),
         untracked=None if file is None else file.untracked,
+        left_out=() if file is None else file.left_out,
         unread=workspace is not None and bool(workspace.problems),
         merging=None if waiting is None else waiting.context,
         conflicts={} if waiting is None else waiting.conflicts,

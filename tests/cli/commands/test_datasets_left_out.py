@@ -1,0 +1,106 @@
+"""`checkout --not-dataset`: datasets that the working copy is not to have."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
+
+
+@pytest.fixture(params=["havasu", "kart"])
+def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A repository of either kind with the datasets `one` and `two`, and a working copy."""
+    repo = tmp_path / "repo"
+    (tmp_path / "points.csv").write_text("id,name\n1,one\n2,two\n3,three\n")
+    succeed(invoke(["init", repo, *(["--kart"] if request.param == "kart" else [])]))
+    for name in ("one", "two"):
+        source: list[str | Path] = ["import", tmp_path / "points.csv", name, "--primary-key", "id"]
+        succeed(invoke(["-C", repo, *source]))
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    return repo
+
+
+def sql(repo: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        found = database.execute(statement).fetchall()
+        database.commit()
+    return found
+
+
+def tables(repo: Path) -> list[object]:
+    return [name for (name,) in sql(repo, "SELECT table_name FROM gpkg_contents ORDER BY 1")]
+
+
+def status(repo: Path) -> dict[str, object]:
+    told = json.loads(succeed(invoke(["-C", repo, "status", "-o", "json"])).stdout)
+    found: dict[str, object] = told["kart.status/v2"]["workingCopy"]
+    return found
+
+
+def test_a_dataset_goes_and_comes_back(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one"]))
+    assert tables(repo) == ["two"]
+    assert status(repo)["nonCheckoutDatasets"] == ["one"] and status(repo)["changes"] == {}
+    text = succeed(invoke(["-C", repo, "status"])).stdout
+    assert "prevents the following datasets from being checked out\n" in text
+    assert "\none\n" in text and "working copy clean" in text
+    assert invoke(["-C", repo, "diff", "--exit-code"]).exit_code == 0
+    assert invoke(["-C", repo, "commit", "-m", "Nothing"]).exit_code == 44
+
+    sql(repo, "UPDATE two SET name = 'zwei' WHERE id = 2")
+    succeed(invoke(["-C", repo, "commit", "-m", "Two"]))
+    assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "one\ntwo\n"
+    for revision in ("HEAD^", "main"):
+        succeed(invoke(["-C", repo, "switch", *(["-d"] * (revision != "main")), revision]))
+        assert tables(repo) == ["two"]
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    assert tables(repo) == ["two"], "a file made anew is without it as well"
+
+    succeed(invoke(["-C", repo, "checkout", "--dataset", "one"]))
+    assert tables(repo) == ["one", "two"] and status(repo)["nonCheckoutDatasets"] == []
+    assert sql(repo, "SELECT count(*) FROM one") == [(3,)]
+    sql(repo, "UPDATE one SET name = 'eins' WHERE id = 1")
+    assert status(repo)["changes"] == {"one": {"feature": {"updates": 1}}}
+
+
+def test_edits_are_in_the_way(repo: Path) -> None:
+    sql(repo, "UPDATE one SET name = 'eins' WHERE id = 1")
+    refused = invoke(["-C", repo, "checkout", "--not-dataset", "one"])
+    assert refused.exit_code == 29 and tables(repo) == ["one", "two"]
+    assert "dataset.one" not in run_git("config", "--file", str(config(repo)), "--list", cwd=repo)
+    succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one", "--discard-changes"]))
+    assert tables(repo) == ["two"]
+
+
+def config(repo: Path) -> Path:
+    return next(repo / name / "config" for name in (".kart", ".git") if (repo / name).is_dir())
+
+
+def test_the_settings_are_those_of_kart(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "checkout", "main", "--not-dataset", "one"]))
+    listed = run_git("config", "--file", str(config(repo)), "--list", cwd=repo)
+    assert "dataset.one.checkout=false" in listed.splitlines()
+    names = [str(name) for (name,) in sql(repo, "SELECT name FROM sqlite_master")]
+    state = next(name for name in names if name.endswith("_state"))
+    found = sql(repo, f"SELECT * FROM {state} WHERE key = 'checkout'")
+    assert found == [("one", "checkout", "false")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--not-dataset", "three"], "No dataset three"),
+        (["--dataset", "three"], "No dataset three"),
+        (["--dataset", "one", "--not-dataset", "one"], "is to be checked out, and not to be"),
+        (["--dataset", "one", "--copy"], "--dataset goes with"),
+        (["--not-dataset", "one", "--relocate"], "--not-dataset is of the working copy"),
+    ],
+)
+def test_what_cannot_be_is_refused(repo: Path, arguments: list[str], why: str) -> None:
+    refused = invoke(["-C", repo, "checkout", *arguments])
+    assert refused.exit_code == 2 and why in refused.stderr
+    assert tables(repo) == ["one", "two"]
