@@ -19,7 +19,7 @@ from havasu_vc.serving.names import (
     prefix_of,
     tables_in,
 )
-from havasu_vc.serving.namespaces import empty_namespaces
+from havasu_vc.serving.namespaces import empty_namespaces, namespace_properties
 from havasu_vc.serving.routes import Answer, Call, Route, route
 from havasu_vc.serving.shared_place import ASKED, credentials, store_settings, url_of
 
@@ -65,11 +65,13 @@ def list_namespaces(catalog: Catalog, call: Call) -> Answer:
 
 
 def load_namespace(catalog: Catalog, call: Call) -> Answer:
-    """Answer that a namespace is there."""
+    """Answer that a namespace is there, and what clients say of it."""
     namespace = parse_namespace(call.names["namespace"])
     if not is_there(catalog, call, namespace):
         raise no_namespace(".".join(namespace))
-    return Answer(content={"namespace": [*namespace], "properties": {}})
+    ref, inside = catalog.ref(call, namespace)
+    properties = namespace_properties(catalog, ref.branch, inside)
+    return Answer(content={"namespace": [*namespace], "properties": properties})
 
 
 def list_tables(catalog: Catalog, call: Call) -> Answer:

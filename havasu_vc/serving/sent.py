@@ -69,6 +69,7 @@ _GEOMETRIES = ("geometry", "geography")
 """How the types of Iceberg 3 begin that datasets have as columns of WKB."""
 NO_CRS = "srid:0"
 """The system of a type where none is known."""
+_UNPARTITIONED = "leave them out: engines skip files by the bounds of their columns"
 _OUTSIDE = "it names a file outside of the folder that the catalog gave it"
 
 
@@ -205,7 +206,9 @@ def _check_file(path: Path, live: LiveFile, where: str) -> None:
 def check_layout(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -> None:
     """Raise where a change asks for what a dataset does not take from the catalog."""
     if after["default-spec-id"] != before["default-spec-id"]:
-        raise InvalidArgumentError(f"{where}: a table's partitions are not changed here")
+        raise InvalidArgumentError(
+            f"{where}: a table's partitions are not changed here", hints=(_UNPARTITIONED,)
+        )
     old, new = before["properties"], after["properties"]
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) == new.get(name) or name == COMMENT or name.startswith(_LEFT_OUT):
@@ -276,7 +279,9 @@ def created_dataset(document: Mapping[str, Any], where: str) -> TreeEdit:
         raise InvalidArgumentError(f"{where}: the table's uuid is none") from error
     metadata = _parsed({**document, "table-uuid": identity}, where)
     if metadata.partition_specs[metadata.default_spec_id].fields:
-        raise InvalidArgumentError(f"{where}: tables with partitions are not made here")
+        raise InvalidArgumentError(
+            f"{where}: tables with partitions are not made here", hints=(_UNPARTITIONED,)
+        )
     schema = _with_key(metadata.schema, metadata.properties.get(KEY), where)
     title = metadata.properties.get(COMMENT)
     kept = {

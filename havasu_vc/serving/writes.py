@@ -16,7 +16,7 @@ from havasu_vc.serving.catalog import Catalog, Target
 from havasu_vc.serving.commits import Writer
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.names import SEPARATOR, TOP, ServedRef, parse_namespace
-from havasu_vc.serving.namespaces import create_namespace, forget_namespace
+from havasu_vc.serving.namespaces import alter_namespace, create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
 from havasu_vc.serving.routes import Answer, Call, route
 from havasu_vc.serving.shared_place import credentials, store_settings, url_of
@@ -29,8 +29,6 @@ __all__ = ["WRITING"]
 
 MESSAGE = "x-havasu-message"
 """The header with the message that a commit is to have."""
-_TOLD_ANYWAY = frozenset(("owner",))
-"""Properties that engines give every namespace that they make, whoever asked."""
 _NAME = re.compile(r"(?P<name>[^<>\n\0]*?)\s*<(?P<email>[^<>\s\0]*)>")
 _BREAKING = re.compile(r"[\0\n<>]")
 _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -189,14 +187,32 @@ def make_namespace(catalog: Catalog, call: Call) -> Answer:
     if is_there(catalog, call, namespace):
         name = ".".join(namespace)
         raise Refused(409, "AlreadyExistsException", f"Namespace already exists: {name}")
-    lost = sorted(set(body.get("properties") or {}) - _TOLD_ANYWAY)
-    if lost:
-        raise InvalidArgumentError(
-            f"the namespace's property {str(lost[0])[:60]!r} would not be kept: "
-            "a namespace is a folder, and git knows it by its tables alone"
-        )
-    create_namespace(catalog, branch, inside)
-    return Answer(content={"namespace": levels, "properties": {}})
+    properties = body.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise InvalidArgumentError("a namespace's properties are an object")
+    create_namespace(catalog, branch, inside, properties)
+    return Answer(content={"namespace": levels, "properties": properties})
+
+
+def change_namespace(catalog: Catalog, call: Call) -> Answer:
+    """Change what is said of a namespace."""
+    namespace = parse_namespace(call.names["namespace"])
+    ref, inside = catalog.ref(call, namespace)
+    branch = _branch(catalog, ref)
+    if not is_there(catalog, call, namespace):
+        raise no_namespace(".".join(namespace))
+    body = call.json()
+    updates, removals = body.get("updates") or {}, body.get("removals") or []
+    if not isinstance(updates, dict) or not isinstance(removals, list):
+        raise InvalidArgumentError("`updates` is to be an object, and `removals` a list")
+    wanted = list(dict.fromkeys(str(each) for each in removals))
+    both = sorted(updates.keys() & set(wanted))
+    if both:
+        text = f"the property {both[0][:60]!r} cannot be set and removed at once"
+        raise Refused(422, "UnprocessableEntityException", text)
+    gone = alter_namespace(catalog, branch, inside, updates, wanted)
+    missing = [name for name in wanted if name not in gone]
+    return Answer(content={"updated": list(updates), "removed": gone, "missing": missing})
 
 
 def remove_namespace(catalog: Catalog, call: Call) -> Answer:
@@ -240,5 +256,6 @@ WRITING = (
     route("POST", "/v1/{prefix}/tables/rename", rename_table),
     route("POST", "/v1/{prefix}/namespaces", make_namespace),
     route("DELETE", "/v1/{prefix}/namespaces/{namespace}", remove_namespace),
+    route("POST", "/v1/{prefix}/namespaces/{namespace}/properties", change_namespace),
 )
 """The routes of writing."""

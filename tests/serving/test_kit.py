@@ -34,7 +34,6 @@ SAID = {
 REASONS = {
     "partitions are not changed|with partitions": "partitions are the repository's",
     "order is not changed|order of its key": "the order is the repository's",
-    "of the namespace|namespace's property|namespaces/.*/properties": "namespaces are folders",
     "outside of the folder|has 0 bytes": "the kit's data files are on no disk",
     "has a default value": "default values are of Iceberg 3",
     "property '.*' would not be kept": "properties are of the day that a table is made",
@@ -42,7 +41,7 @@ REASONS = {
 }
 TESTS = {
     "createTableTransaction|replaceTableTransaction": "tables are of Iceberg's format 2",
-    "renameTableNamespaceMissing|NamespaceProperties": "namespaces are folders",
+    "renameTableNamespaceMissing": "namespaces are folders",
     "testRegister": "tables are imported, not registered",
     "MetadataFile": "documents of metadata are made anew where they are missing",
 }

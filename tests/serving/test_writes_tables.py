@@ -197,12 +197,44 @@ def test_a_table_keeps_the_properties_that_it_is_made_with(repo: Repo, url: str)
     assert_sound(repo)
 
 
-def test_properties_of_a_namespace_are_not_lost_in_silence(url: str) -> None:
+def test_properties_of_a_namespace_are_the_catalogs(repo: Repo, url: str) -> None:
     client = catalog(url)
-    with pytest.raises(BadRequestError, match="'purpose' would not be kept"):
-        client.create_namespace("kept", {"purpose": "none"})
-    client.create_namespace("kept", {"owner": "root"})
-    assert ("kept",) in client.list_namespaces()
+    client.create_namespace("kept", {"comment": "sheets", "owner": "root"})
+    assert client.load_namespace_properties("kept") == {"comment": "sheets", "owner": "root"}
+    told = client.update_namespace_properties("kept", {"owner", "none"}, {"comment": "maps"})
+    assert (told.removed, told.updated, told.missing) == (["owner"], ["comment"], ["none"])
+    client.update_namespace_properties("a", updates={"comment": "it has tables"})
+    with serving(repo.path, "--write", "main") as other:
+        assert catalog(other).load_namespace_properties("kept") == {"comment": "maps"}
+        assert catalog(other).load_namespace_properties("a") == {"comment": "it has tables"}
+        assert catalog(other, "main@{0}").load_namespace_properties("a") == {}
+    assert len(subjects(repo)) == 0
+    client.create_table("kept.made", COLUMNS)
+    assert client.load_namespace_properties("kept") == {"comment": "maps"}
+    client.drop_table("kept.made")
+    client.drop_namespace("kept")
+    client.create_namespace("kept")
+    assert client.load_namespace_properties("kept") == {}
+    with pytest.raises(NoSuchNamespaceError):
+        client.update_namespace_properties("none", updates={"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ({"updates": {"a": "b"}, "removals": ["a"]}, 422, "set and removed at once"),
+        ({"updates": {"location": "s3://elsewhere"}}, 400, "is the catalog's to choose"),
+        ({"updates": {"a": 1}}, 400, "'a' is not a text"),
+        ({"updates": {"a": "b" * 70_000}}, 400, "too large"),
+        ({"updates": ["a"]}, 400, "is to be an object"),
+    ],
+)
+def test_properties_that_a_namespace_does_not_take(
+    url: str, body: dict[str, Any], status: int, text: str
+) -> None:
+    code, told = ask(url, "main", "POST", "namespaces/a/properties", body)
+    assert code == status and text in told["error"]["message"]
+    assert catalog(url).load_namespace_properties("a") == {}
 
 
 @pytest.mark.thorough
