@@ -56,9 +56,12 @@ def _shown(repo: OpenRepo, diffs: Iterator[DatasetDiff]) -> Iterator[DatasetDiff
 def create_patch(
     repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = ()
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and all that it changed of its first parent, or an error."""
+    """Return a commit and all that it changed of its first parent, or an error.
+
+    In Kart's repositories it is what is inside of the spatial filter, as there.
+    """
     info = commit_info(repo, revision)
-    return info, diff_revisions(repo, *_ends(repo, revision, info), filters)
+    return info, _shown(repo, diff_revisions(repo, *_ends(repo, revision, info), filters))
 
 
 def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:

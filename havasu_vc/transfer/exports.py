@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from havasu_vc.checkouts import require_other_file
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
@@ -24,6 +26,12 @@ from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
+from havasu_vc.repo.spatial_filters import (
+    RowsInside,
+    read_spatial_filter,
+    rows_inside,
+    was_cloned,
+)
 from havasu_vc.transfer.requests import ExportRequest
 
 __all__ = ["export", "export_changes"]
@@ -71,7 +79,10 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
         header = replace(header, schema=view.schema.select(tuple(columns)))
     table = Table(view, repo.settings)
+    inside = _inside(repo, view)
     batches = partial(table.to_batches, columns)
+    if inside is not None:
+        batches = partial(_batches, repo, view, columns, inside)
     if format == "delta":
         from havasu_vc.exchange.delta_writer import write_delta
 
@@ -107,7 +118,32 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
             )
 
         written = _write_outgrown(write, header)
-    return ExportResult(str(file), written.rows, written.notes)
+    notes = written.notes
+    if inside is not None and format in FOLDER_EXPORTS:
+        notes = (*notes, "all rows are written: the spatial filter limits exports to files alone")
+    elif inside is not None:
+        notes = (*notes, "rows outside of the spatial filter are left out, as Kart does it")
+    return ExportResult(str(file), written.rows, notes)
+
+
+def _inside(repo: OpenRepo, view: Dataset) -> RowsInside | None:
+    """Return which rows go out: in Kart's repositories those inside of the spatial filter."""
+    git = repo.git
+    if not (git.is_kart and git.config.section(git.spatial_filter_section)):
+        return None
+    area = read_spatial_filter(git).resolved(git).area
+    return rows_inside(area, view.header, here=was_cloned(git, area))
+
+
+def _batches(
+    repo: OpenRepo, view: Dataset, columns: Sequence[str] | None, inside: RowsInside
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are inside, with some columns."""
+    read = None if columns is None else list(dict.fromkeys((*columns, inside.column)))
+    with repo.settings.open_engine(view.size) as engine:
+        for batch in engine.run(view.scan(read, inside.where), description=f"Reading {view.path}"):
+            rows = inside.of(batch)
+            yield rows if columns is None else rows.select(list(columns))
 
 
 @contextmanager

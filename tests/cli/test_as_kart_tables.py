@@ -254,3 +254,24 @@ def test_keys_that_are_no_numbers_are_not_renumbered(tmp_path: Path, called_kart
     refused = invoke(["-C", repo, "resolve", "names", "--renumber=theirs"])
     assert refused.exit_code == 20
     assert "Dataset names does not have an integer primary key" in refused.stderr
+
+
+def test_exports_and_patches_are_of_the_area(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text(
+        "id,name,height,lon,lat\n1,uno,1.5,174.5,-41.0\n2,dos,2.5,174.6,-41.1\n3,tres,3.5,174.7,-41.2\n"
+    )
+    succeed(invoke(["-C", repo, "import", tmp_path / "table.csv", "--replace", *OPTIONS]))
+    succeed(
+        invoke(["-C", repo, "checkout", "--spatial-filter", "EPSG:4326;174.55,-41.3,174.8,-41"])
+    )
+    for columns in ([], ["--columns", "id"]):
+        file = tmp_path / f"area{len(columns)}.csv"
+        told = succeed(invoke(["-C", repo, "export", "table", file, *columns]))
+        assert "outside of the spatial filter are left out" in told.stderr
+        assert [line[0] for line in file.read_text().splitlines()[1:]] == ["2", "3"]
+    patch = json.loads(succeed(invoke(["-C", repo, "create-patch", "HEAD"])).stdout)
+    changes = patch["kart.diff/v1+hexwkb"]["table"]["feature"]
+    assert [each["+"]["id"] for each in changes] == [2, 3]
+    succeed(invoke(["-C", repo, "checkout", "--spatial-filter", "none"]))
+    succeed(invoke(["-C", repo, "export", "table", tmp_path / "all.csv"]))
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
