@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from havasu_vc.editing.metadata import set_meta as set_meta
     from havasu_vc.editing.moving import move_dataset as move_dataset
     from havasu_vc.editing.moving import remove_datasets as remove_datasets
-    from havasu_vc.editing.other_files import commit_files as commit_files
     from havasu_vc.editing.patches import apply_patch as apply_patch
+    from havasu_vc.editing.patches import commit_files as commit_files
     from havasu_vc.editing.requests import PatchRequest as PatchRequest
     from havasu_vc.editing.requests import RestoreRequest as RestoreRequest
     from havasu_vc.editing.restoring import restore as restore
@@ -33,8 +33,7 @@ __getattr__ = loads(
         "geometry_encodings": ["declare_geometries"],
         "metadata": ["get_meta", "set_meta"],
         "moving": ["move_dataset", "remove_datasets"],
-        "other_files": ["commit_files"],
-        "patches": ["apply_patch"],
+        "patches": ["apply_patch", "commit_files"],
         "restoring": ["restore"],
         "writing": ["MODES", "changes_of", "whole_rows", "write_rows"],
         "requests": ["PatchRequest", "RestoreRequest"],

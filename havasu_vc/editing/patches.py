@@ -1,12 +1,15 @@
 """Applying patches: JSON in Kart's form becomes changes, checked and committed.
 
 What a patch says was there must be there. A patch may list only some columns of a
-row; the others keep their values.
+row; the others keep their values. Where it does not apply, all rows in its way are named.
+
+Files beside datasets, which Kart calls attachments, are committed without a work tree: in a
+repository of Kart's git has no index to commit from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -18,13 +21,13 @@ from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
-from havasu_vc.editing.other_files import not_a_users_file
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
 from havasu_vc.editing.requests import PatchRequest
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     NoChangesError,
+    NotYetSupportedError,
     PatchError,
 )
 from havasu_vc.formats.patch import (
@@ -38,10 +41,14 @@ from havasu_vc.looking import OwnSystem
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import (
+    DATASET_MARKERS,
+    KART_VERSION,
+    OLD_VERSION,
     check_dataset_path,
+    unsafe_reason,
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned, sorted_changes
@@ -50,12 +57,14 @@ from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import Signature
+from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.trees import Change, read_blob
+from havasu_vc.writers.values import key_labels
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import LivingCopy
 
-__all__ = ["apply_patch"]
+__all__ = ["apply_patch", "commit_files", "misfits", "not_a_users_file"]
 
 MOST_MISFITS = 50
 """Rows that are named where a patch does not fit them."""
@@ -133,8 +142,6 @@ def _naming_misfits(
     try:
         yield
     except PatchError as error:
-        from havasu_vc.editing.patch_misfits import misfits
-
         lines = list(islice(misfits(part, view, own), MOST_MISFITS + 1))
         if not lines:
             raise
@@ -344,3 +351,84 @@ def _filled(
             column = pc.cast(was.column(known.name), target.field(field.name).type)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def not_a_users_file(path: str) -> str | None:
+    """Return why a file is none that a person may commit beside datasets; None where it is."""
+    reason = unsafe_reason(path)
+    if reason is None and (
+        set(path.split("/")) & set(DATASET_MARKERS) or path in (KART_VERSION, OLD_VERSION)
+    ):
+        return "it is none of the user's files"
+    return reason
+
+
+def commit_files(
+    repo: OpenRepo,
+    files: Mapping[str, bytes | None],
+    message: str,
+    *,
+    ref: str | None = None,
+    allow_empty: bool = False,
+) -> CommitResult:
+    """Commit what files are to hold, None for none, to HEAD or to another branch."""
+    branch = other_branch(repo, ref)
+    if not repo.git.follows_kart:
+        raise NotYetSupportedError(
+            "files are committed so in Kart's repositories alone",
+            hints=("`git add FILE` and `git commit` commit files here",),
+        )
+    for path in files:
+        if (reason := not_a_users_file(path)) is not None:
+            raise InvalidArgumentError(f"{path!r} cannot be committed: {reason}")
+    with Transaction(repo, branch=branch) as transaction:
+        head = transaction.head.commit
+        tree: ObjectId | None = None if head is None else repo.resolve(head).tree
+        changed = {
+            path: data
+            for path, data in files.items()
+            if data != (None if tree is None else read_blob(repo.git.objects, tree, path))
+        }
+        if not changed and not allow_empty and repo.amended is None:
+            raise NoChangesError("no file differs; nothing is committed")
+        merge = MergedTree(changed, {}, ()) if changed else None
+        identity = transaction.commit((), message, merge=merge)
+    return CommitResult(identity, branch or repo.head_branch)
+
+
+def misfits(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> Iterator[str]:
+    """Yield a line, in Kart's words, for each row of a dataset that a patch does not fit."""
+    if not view.key:
+        return
+    header = header_after(part, view.header, view.schema)
+    for batch in own_batches(part, view.schema, header, own):
+        yield from _of_batch(batch, view)
+
+
+def _of_batch(batch: PatchBatch, view: Dataset) -> Iterator[str]:
+    target, names = arrow_schema(view.schema), list(view.key.names)
+    old, new = (
+        pa.RecordBatch.from_arrays(side.flatten(), schema=target)
+        for side in (batch.changes.old, batch.changes.new)
+    )
+    was, comes = (np.asarray(pc.is_valid(s)) for s in (batch.changes.old, batch.changes.new))
+    keys = pa.RecordBatch.from_arrays(
+        [pc.if_else(pa.array(was), old.column(name), new.column(name)) for name in names], names
+    )
+    keys = keys.cast(arrow_schema(view.schema.select(view.key.names)))
+    current = view.rows_with_keys(keys)
+    found = aligned(current, keys, view.schema)
+    there = np.asarray(pc.is_valid(found))
+    standing = pc.take(current, found)
+    only = view.schema.select(batch.given_old)
+    same = equal_rows(old.select(only.names), standing.select(only.names), only, only)
+    labels = key_labels(struct_of(keys), view.schema.select(view.key.names)).to_pylist()
+    for row, label in enumerate(labels):
+        verb = "update" if was[row] and comes[row] else "delete" if was[row] else "create"
+        if verb == "create":
+            if there[row] and not batch.upsert:
+                yield f"{view.path}: Trying to create feature that already exists: {label}"
+        elif not there[row]:
+            yield f"{view.path}: Trying to {verb} nonexistent feature: {label}"
+        elif not same[row]:
+            yield f"{view.path}: Trying to {verb} already-changed feature: {label}"

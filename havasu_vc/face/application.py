@@ -8,6 +8,10 @@
 
 Handlers run in threads, each with the repository opened anew: what a terminal did meanwhile is
 seen by the next request.
+
+Long work may name itself by the header `x-havasu-job`. While it lasts, another request may ask how
+far it is, or cancel it: the work then ends at its next step, as one that failed there does, and
+leaves all as it was.
 """
 
 from __future__ import annotations
@@ -16,8 +20,10 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -38,7 +44,6 @@ from havasu_vc.face.actions import ACTIONS
 from havasu_vc.face.conflicts import conflicts
 from havasu_vc.face.edits import edits, work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
-from havasu_vc.face.jobs import JOB, CancelledError, Jobs
 from havasu_vc.face.overview import changes, datasets, history, overview, refs, row
 from havasu_vc.face.rows import dataset, places, review, rows
 from havasu_vc.face.standing import Query, require_seen, standing
@@ -46,7 +51,7 @@ from havasu_vc.library import Repo
 from havasu_vc.review import asset
 from havasu_vc.serving.server import ServerAddress, listen, run
 
-__all__ = ["POLICY", "Face", "open_face"]
+__all__ = ["JOB", "POLICY", "CancelledError", "Face", "Job", "Jobs", "open_face"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
@@ -261,3 +266,98 @@ def open_face(open_repo: Callable[[], Repo], port: int, *, started: Callable[[st
         address,
         started=lambda url: started(f"{url}/?{TOKEN}={token}"),
     )
+
+
+JOB = "x-havasu-job"
+LONGEST = 64
+MOST = 200
+
+
+class CancelledError(Exception):
+    """Work was told to end: no error, so none of the tree's."""
+
+
+class Job:
+    """One request that is being answered; hears of progress from the engine."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = time.monotonic()
+        self._total = self._done = 0
+        self._description = ""
+        self._bytes = self._ends = False
+
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
+        """Hear that a run of so many tasks begins."""
+        with self._lock:
+            self._total, self._done, self._bytes = total_tasks, 0, in_bytes
+            self._description = description
+        self._check()
+
+    def advance(self, tasks: int) -> None:
+        """Hear that so many more tasks are done."""
+        with self._lock:
+            self._done += tasks
+        self._check()
+
+    def finish(self) -> None:
+        """Hear that a run is over."""
+
+    def cancel(self) -> None:
+        """End the work at its next step."""
+        with self._lock:
+            self._ends = True
+
+    def _check(self) -> None:
+        if self._ends:
+            raise CancelledError("this was cancelled; all is as it was")
+
+    def value(self) -> dict[str, Any]:
+        """Return how far the work is."""
+        with self._lock:
+            return {
+                "what": self._description,
+                "done": self._done,
+                "total": self._total,
+                "bytes": self._bytes,
+                "seconds": round(time.monotonic() - self._since, 1),
+            }
+
+
+class Jobs:
+    """The requests that are being answered, by the name that they gave themselves."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, Job] = {}
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[Job]:
+        """Know a request while it is answered; one without a name is known to nobody."""
+        if len(name) > LONGEST or not name.isascii():
+            raise InvalidArgumentError("the name of a job is a short text")
+        job = Job()
+        with self._lock:
+            if name in self._known or len(self._known) >= MOST:
+                raise InvalidArgumentError("there is a job of that name")
+            if name:
+                self._known[name] = job
+        try:
+            yield job
+        finally:
+            with self._lock:
+                self._known.pop(name, None)
+
+    def value(self, name: str) -> dict[str, Any] | None:
+        """Return how far a job is; None where it is done, or waits for its turn."""
+        with self._lock:
+            job = self._known.get(name)
+        return None if job is None else job.value()
+
+    def cancel(self, name: str) -> bool:
+        """End a job; return whether it was under way."""
+        with self._lock:
+            job = self._known.get(name)
+        if job is not None:
+            job.cancel()
+        return job is not None

@@ -71,7 +71,6 @@ BESIDE = {
     "fetch --tags": _GITS_FETCH,
     "fetch --unshallow": _GITS_FETCH,
     "head -n": "how much of the answer is printed",
-    "spatial-filter index --all": "says that no commit is named",
     "switch --create": _NAMES_IT,
     "switch --detach": _NAMES_IT,
     "switch --force-create": _NAMES_IT,

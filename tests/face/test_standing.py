@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.face.jobs import CancelledError, Job, Jobs
+from havasu_vc.face.application import CancelledError, Job, Jobs
 from tests.cli.conftest import invoke, succeed
 from tests.face.conftest import Served
 from tests.face.test_work import act, edit, edited, enter, post

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from havasu_vc.review.conflicts_markdown import conflict_lines
-from havasu_vc.review.markdown import COMMENT_LIMIT, LEAST_LIMIT, format_markdown
+from havasu_vc.review.markdown import COMMENT_LIMIT, LEAST_LIMIT, conflict_lines, format_markdown
 from havasu_vc.review.markdown_parts import size_of
 from havasu_vc.review.report import Review
 from tests.review.reviews import HOSTILE, conflicts

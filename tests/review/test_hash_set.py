@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.review.flagging import HashSet
+from havasu_vc.review.summarising import HashSet
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=12))

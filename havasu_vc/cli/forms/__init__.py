@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from havasu_vc.cli.forms import kart, reports, results
+from havasu_vc.cli.forms import kart, results
 from havasu_vc.review import Review
 from havasu_vc.sharing import DataStatus
 
@@ -20,9 +20,9 @@ __all__ = ["FORMS", "PRINTED"]
 
 FORMS: Mapping[str, Any] = MappingProxyType(
     {
-        "blame": list[reports.BlamedRow],
+        "blame": list[results.BlamedRow],
         "data-version": dict[str, int | str],
-        "havasu.check/v1": reports.Checked,
+        "havasu.check/v1": results.Checked,
         "havasu.checkout/v1": results.CheckedOut,
         "havasu.cherry-pick/v1": results.PickedSeveral,
         "havasu.clone/v1": results.Cloned,
@@ -35,7 +35,7 @@ FORMS: Mapping[str, Any] = MappingProxyType(
         "havasu.data-push/v1": results.Moved,
         "havasu.data-status/v2": DataStatus,
         "havasu.data-verify/v1": list[results.FoundProblem],
-        "havasu.describe/v1": reports.Described,
+        "havasu.describe/v1": results.Described,
         "havasu.export/v1": results.WrittenCopy,
         "havasu.fetch/v1": results.Fetched,
         "havasu.fsck/v1": list[results.FoundProblem],
@@ -62,19 +62,19 @@ FORMS: Mapping[str, Any] = MappingProxyType(
         "havasu.stash/v1": list[results.StashEntry],
         "havasu.status/v1": results.State,
         "havasu.switch/v1": results.Switched,
-        "havasu.tag/v1": dict[str, reports.ListedTag],
+        "havasu.tag/v1": dict[str, results.ListedTag],
         "havasu.upgrade/v1": results.Upgraded,
-        "havasu.validate/v1": list[reports.Issue],
+        "havasu.validate/v1": list[results.Issue],
         "kart.branch/v1": kart.BranchList,
         "kart.commit/v1": kart.Committed,
         "kart.conflicts/v1": dict[str, Any],
         "kart.data.ls/v1": list[str],
-        "kart.data.ls/v2": list[reports.ListedDataset],
+        "kart.data.ls/v2": list[results.ListedDataset],
         "kart.diff/v1+hexwkb": dict[str, kart.ChangedRows],
         "kart.merge/v1": kart.Merge,
         "kart.show/v1": kart.ShownCommit,
         "kart.status/v2": kart.Status,
-        "log": list[reports.LoggedCommit],
+        "log": list[results.LoggedCommit],
         "meta": dict[str, dict[str, Any]],
         "rows": list[dict[str, Any]],
         "spatial-filter": kart.SpatialFilterForm,
