@@ -14,26 +14,7 @@ TEXTS = {
 }
 
 SHARED = frozenset(
-    {
-        "DeletionVector",
-        "DiffPlan",
-        "Entry",
-        "FileColumns",
-        "Form",
-        "Layer",
-        "Level",
-        "LiveFile",
-        "Names",
-        "Problem",
-        "Seen",
-        "Share",
-        "Shown",
-        "Side",
-        "Snapshot",
-        "Table",
-        "Told",
-        "Versions",
-    }
+    {"DeletionVector", "DiffPlan", "Entry", "FileColumns", "LiveFile", "Snapshot", "Table"}
 )
 """Names that two classes still have."""
 

@@ -30,7 +30,7 @@ from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
     EXACT,
-    Names,
+    FileNames,
     create_layer,
     describe_columns,
     describe_layer,
@@ -59,7 +59,7 @@ _ASKED = 500
 class LivingFile:
     """An open working copy."""
 
-    def __init__(self, path: Path, names: Names, database: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, names: FileNames, database: sqlite3.Connection) -> None:
         self._path = path
         self.names = names
         """Whose tables it has."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from havasu_vc.exchange.edit_state import TableColumn, table_columns
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.living_tables import COLUMN, Names
+from havasu_vc.exchange.living_tables import COLUMN, FileNames
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
@@ -102,7 +102,7 @@ def unchanged(layer: Layer, table: str) -> Seen:
     return Seen(layer, table, {name: name for name in layer.schema.names}, (), None, layer.fid)
 
 
-def look(database: sqlite3.Connection, names: Names, layer: Layer) -> Seen | None:
+def look(database: sqlite3.Connection, names: FileNames, layer: Layer) -> Seen | None:
     """Return how a layer's table stands; None where it is gone."""
     triggers = dict(
         database.execute(
@@ -176,7 +176,11 @@ def _same_words(one: str, other: str | None) -> bool:
 
 
 def _matched(
-    database: sqlite3.Connection, names: Names, layer: Layer, now: Sequence[TableColumn], table: str
+    database: sqlite3.Connection,
+    names: FileNames,
+    layer: Layer,
+    now: Sequence[TableColumn],
+    table: str,
 ) -> tuple[dict[str, str], tuple[TableColumn, ...], str]:
     """Return which column is which: by its id, by its name, by its place and type."""
     here = {column.name: column for column in now}
@@ -218,7 +222,7 @@ def _matched(
     return found, added, fid
 
 
-def _column_ids(database: sqlite3.Connection, names: Names, table: str) -> dict[str, int]:
+def _column_ids(database: sqlite3.Connection, names: FileNames, table: str) -> dict[str, int]:
     if names.kart:
         return {}
     rows = database.execute(

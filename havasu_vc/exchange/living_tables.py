@@ -46,7 +46,7 @@ from havasu_vc.records import dataclass
 __all__ = [
     "KART",
     "OURS",
-    "Names",
+    "FileNames",
     "add_functions",
     "create_file",
     "create_index",
@@ -117,7 +117,7 @@ CREATE TABLE gpkg_havasu_vc_exact (table_name TEXT NOT NULL, column_name TEXT NO
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class FileNames:
     """The names of what a file keeps of itself."""
 
     state: str
@@ -133,11 +133,11 @@ class Names:
         return self.state == KART.state
 
 
-OURS = Names("gpkg_havasu_vc_state", "gpkg_havasu_vc_track", "_havasu_vc_track")
-KART = Names("gpkg_kart_state", "gpkg_kart_track", "_kart_track")
+OURS = FileNames("gpkg_havasu_vc_state", "gpkg_havasu_vc_track", "_havasu_vc_track")
+KART = FileNames("gpkg_kart_state", "gpkg_kart_track", "_kart_track")
 
 
-def create_file(database: sqlite3.Connection, names: Names) -> None:
+def create_file(database: sqlite3.Connection, names: FileNames) -> None:
     """Make the tables of a file without layers."""
     database.execute(f"PRAGMA application_id = {_APPLICATION}")
     database.execute(f"PRAGMA user_version = {_VERSION}")
@@ -324,7 +324,9 @@ def drop_table(database: sqlite3.Connection, table: str) -> set[str]:
     return here
 
 
-def track_triggers(layer: Layer, table: str, key: Sequence[str], names: Names) -> dict[str, str]:
+def track_triggers(
+    layer: Layer, table: str, key: Sequence[str], names: FileNames
+) -> dict[str, str]:
     """Return the statements that make the triggers of a table, by their names.
 
     `key` are the names that the key columns have now; none where the feature id tells rows apart.

@@ -31,7 +31,7 @@ from havasu_vc.exchange.postgis_server import (
     text_column,
 )
 from havasu_vc.exchange.postgis_tables import (
-    Names,
+    SchemaNames,
     base_type,
     column_list,
     ensure_system,
@@ -50,7 +50,7 @@ __all__ = ["PostgisCopy"]
 class PostgisCopy:
     """An open working copy."""
 
-    def __init__(self, server: Server, names: Names) -> None:
+    def __init__(self, server: Server, names: SchemaNames) -> None:
         self._server = server
         self._schema = server.address.schema
         self._names = names

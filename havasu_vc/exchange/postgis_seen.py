@@ -17,7 +17,7 @@ from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_seen import DISABLED, NO_TRIGGERS, Seen
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.exchange.postgis_server import Server
-from havasu_vc.exchange.postgis_tables import Names, srid_of
+from havasu_vc.exchange.postgis_tables import SchemaNames, srid_of
 from havasu_vc.model.evolution import widens
 from havasu_vc.model.types import Decimal, Encoding, Field, Geometry, Primitive, Type
 from havasu_vc.records import dataclass
@@ -90,7 +90,7 @@ def _shape(column: Column) -> tuple[str | None, int]:
     return f"{found[1].upper()} {found[2] or ''}".strip(), int(found[3] or 0)
 
 
-def remember(server: Server, schema: str, names: Names, layer: Layer, table: str) -> None:
+def remember(server: Server, schema: str, names: SchemaNames, layer: Layer, table: str) -> None:
     """Note which table and which columns are whose."""
     oid = oid_of(server, schema, table)
     if oid is None:
@@ -104,7 +104,7 @@ def remember(server: Server, schema: str, names: Names, layer: Layer, table: str
         )
 
 
-def look(server: Server, schema: str, names: Names, layer: Layer) -> Seen | None:
+def look(server: Server, schema: str, names: SchemaNames, layer: Layer) -> Seen | None:
     """Return how a layer's table stands; None where it is gone."""
     state = dict(
         server.rows(

@@ -34,7 +34,7 @@ __all__ = [
     "KART",
     "MOST_BYTES",
     "OURS",
-    "Names",
+    "SchemaNames",
     "base_type",
     "begin_schema",
     "column_list",
@@ -63,7 +63,7 @@ _EPSG = re.compile(r"EPSG:(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SchemaNames:
     """The names of what a schema keeps of itself."""
 
     prefix: str
@@ -104,8 +104,8 @@ class Names:
         return frozenset(self.triggers if self.kart else (*self.triggers, self.truncate))
 
 
-OURS = Names("_havasu_vc", kart=False)
-KART = Names("_kart", kart=True)
+OURS = SchemaNames("_havasu_vc", kart=False)
+KART = SchemaNames("_kart", kart=True)
 
 _KEY = """
     SELECT string_agg(format('r.%I::text', a.attname), ', ' ORDER BY k.place), count(a.attname)
@@ -154,7 +154,7 @@ _OF_ROWS = """
 """
 
 
-def begin_schema(server: Server, schema: str, names: Names) -> None:
+def begin_schema(server: Server, schema: str, names: SchemaNames) -> None:
     """Make what a schema keeps of itself, where it does not stand yet."""
     space = quoted(schema)
     server.run(
@@ -168,7 +168,7 @@ def begin_schema(server: Server, schema: str, names: Names) -> None:
     server.run(_function(schema, names))
 
 
-def _function(schema: str, names: Names) -> str:
+def _function(schema: str, names: SchemaNames) -> str:
     # A name stands in text that `format` reads, in a text.
     track = f"{quoted(schema)}.{names.track}".replace("%", "%%").replace("'", "''")
     table = "TG_TABLE_NAME::text" if names.kart else "TG_ARGV[0]"
@@ -193,7 +193,7 @@ def _function(schema: str, names: Names) -> str:
 
 
 def track_statements(
-    schema: str, names: Names, layer: Layer, table: str, key: Sequence[str]
+    schema: str, names: SchemaNames, layer: Layer, table: str, key: Sequence[str]
 ) -> Iterator[str]:
     """Yield the statements that make the triggers of a table, anew where it has some.
 

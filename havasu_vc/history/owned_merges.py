@@ -55,7 +55,7 @@ READ_BYTES = 24 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SidePieces:
     """Pieces that may differ between the base and a side."""
 
     old: tuple[Piece, ...]
@@ -77,16 +77,16 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class MergeShare:
     """The pieces that an owner merges."""
 
     number: int
     """Which of the owners it is."""
     intervals: tuple[Interval, ...]
     """Its keys, in parts that fit in memory."""
-    ours: Side
+    ours: SidePieces
     """Our changes."""
-    theirs: Side
+    theirs: SidePieces
     """Their changes."""
     schemas: MergeSchemas
     """All columns."""
@@ -104,7 +104,7 @@ class Share:
 
 
 @kernel
-def own_merge(pieces: tuple[()], owner: Owner, share: Share) -> Iterator[pa.RecordBatch]:
+def own_merge(pieces: tuple[()], owner: Owner, share: MergeShare) -> Iterator[pa.RecordBatch]:
     """Merge an interval of keys into our side, and report; nothing is dealt to it."""
     conflicts: list[pa.RecordBatch] = []
 
@@ -122,7 +122,7 @@ def own_merge(pieces: tuple[()], owner: Owner, share: Share) -> Iterator[pa.Reco
 
 
 @kernel
-def own_glance(pieces: tuple[()], share: Share, most: int) -> Iterator[pa.RecordBatch]:
+def own_glance(pieces: tuple[()], share: MergeShare, most: int) -> Iterator[pa.RecordBatch]:
     """Merge an interval of keys, and report some of its conflicts; nothing is dealt to it."""
     steps = (step.conflicts for step in share.steps())
     found = few_of((each for each in steps if each.num_rows), most)
@@ -190,7 +190,7 @@ def owned_glance(
 
 def _shares(
     plans: MergePlans, schemas: MergeSchemas, policy: MergePolicy, answers: pa.Table | None
-) -> tuple[Cuts, list[Share]]:
+) -> tuple[Cuts, list[MergeShare]]:
     """Return where keys are cut, and what each owner merges."""
     ours = plans.views[1]
     id_ = ours.key.fields[0].id
@@ -198,7 +198,7 @@ def _shares(
     cuts, parts = _cut(ours, plans, id_)
     sides = [_shared(plan, cuts, id_, known) for plan in (plans.ours, plans.theirs)]
     shares = [
-        Share(
+        MergeShare(
             number,
             intervals,
             sides[0][number],
@@ -291,14 +291,16 @@ def _to_be_rewritten(dataset: HavasuDataset, plans: MergePlans) -> frozenset[str
     return frozenset(found)
 
 
-def _shared(plan: DiffPlan, cuts: Cuts, id_: int, known: Edges) -> list[Side]:
+def _shared(plan: DiffPlan, cuts: Cuts, id_: int, known: Edges) -> list[SidePieces]:
     """Return what each owner reads of a side: what may have keys of its interval."""
     held: list[tuple[list[Piece], list[Piece]]] = [([], []) for _ in range(len(cuts.values) + 1)]
     for index, pieces in enumerate((plan.old, plan.new)):
         for piece in pieces:
             for owner, found in pieces_of(piece, cuts, id_, known):
                 held[owner][index].append(found)
-    return [Side(tuple(old), tuple(new), plan.old_schema, plan.new_schema) for old, new in held]
+    return [
+        SidePieces(tuple(old), tuple(new), plan.old_schema, plan.new_schema) for old, new in held
+    ]
 
 
 def _within(answers: pa.Table, interval: Interval, schemas: MergeSchemas) -> pa.Table:

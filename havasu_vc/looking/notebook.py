@@ -20,7 +20,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.types import Field
-from havasu_vc.writers.notebook import Layer, map_picture, shown, shown_note, shown_table
+from havasu_vc.writers.notebook import MapLayer, map_picture, shown, shown_note, shown_table
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb
 
@@ -112,7 +112,7 @@ def _map(dataset: Dataset, rows: pa.RecordBatch) -> str:
     except GeometryError:
         return ""
     which = "all rows" if len(rows) == dataset.rows else f"the first {len(rows):,} rows"
-    layer = Layer(f"{field.name}, {which}", MAP_COLOUR, shapes)
+    layer = MapLayer(f"{field.name}, {which}", MAP_COLOUR, shapes)
     return map_picture([layer], f"A map of {field.name} of {which}", globe=globe)
 
 

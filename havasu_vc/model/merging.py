@@ -33,12 +33,12 @@ from havasu_vc.model.types import (
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "ColumnVersions",
     "ItemConflict",
-    "Level",
+    "MergedLevel",
     "MergedSchema",
     "SchemaConflict",
     "SchemaConflictKind",
-    "Versions",
     "merge_items",
     "merge_schemas",
 ]
@@ -141,7 +141,7 @@ def merge_schemas(
     """
     theirs = renumbered(base, ours, theirs, new_id=new_id)
     merge = _Merge([], sides or {}, otherwise, edited)
-    level = Level.of(base.fields, ours.fields, theirs.fields)
+    level = MergedLevel.of(base.fields, ours.fields, theirs.fields)
     columns = merge.columns(level)
     key = merge.key(base, ours, theirs, columns)
     merge.settle_names(columns, level)
@@ -178,7 +178,7 @@ class _Merge:
     """Columns of the key, where that had to be put back as `ours` or `theirs` has it."""
 
     def _theirs_wins(
-        self, kind: SchemaConflictKind, versions: Versions, attribute: str | None = None
+        self, kind: SchemaConflictKind, versions: ColumnVersions, attribute: str | None = None
     ) -> bool:
         """Return whether theirs stands where both cannot; while nobody said, it is a conflict."""
         sides = (versions.base, versions.ours, versions.theirs)
@@ -193,14 +193,14 @@ class _Merge:
 
     # Columns side by side
 
-    def columns(self, level: Level) -> dict[int, Field]:
+    def columns(self, level: MergedLevel) -> dict[int, Field]:
         """Return merged columns by id, in no order."""
         found = ((number, self._column(side)) for number, side in level.versions.items())
         merged = {number: field for number, field in found if field is not None}
         self.settle_names(merged, level)
         return merged
 
-    def _column(self, versions: Versions) -> Field | None:
+    def _column(self, versions: ColumnVersions) -> Field | None:
         base, ours, theirs = versions.base, versions.ours, versions.theirs
         if ours is not None and theirs is not None:
             if base is not None:
@@ -217,7 +217,7 @@ class _Merge:
             return theirs if self._theirs_wins("edit", versions) else ours
         return None
 
-    def settle_names(self, merged: dict[int, Field], level: Level) -> None:
+    def settle_names(self, merged: dict[int, Field], level: MergedLevel) -> None:
         """Undo names that another column has on the other side: theirs, where nobody said.
 
         Undoing one may bring up the next, so this goes on until all names differ.
@@ -244,7 +244,7 @@ class _Merge:
 
     # One column
 
-    def _changed(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
+    def _changed(self, versions: ColumnVersions, base: Field, ours: Field, theirs: Field) -> Field:
         """Return a column that all three have, merged fact by fact."""
         name, clash = _three_way(base.name, ours.name, theirs.name)
         if clash and self._theirs_wins("name", versions):
@@ -265,11 +265,11 @@ class _Merge:
         )
         return versions.stored_as(merged, stored)
 
-    def _property(self, versions: Versions, name: str, values: tuple[T, T, T]) -> T:
+    def _property(self, versions: ColumnVersions, name: str, values: tuple[T, T, T]) -> T:
         value, clash = _three_way(*values)
         return values[2] if clash and self._theirs_wins("property", versions, name) else value
 
-    def _values(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
+    def _values(self, versions: ColumnVersions, base: Field, ours: Field, theirs: Field) -> Field:
         """Return a field whose type, encodings and source type are the merged ones."""
         storages = _storages(base, ours, theirs)
         chosen, clash = _three_way(*storages)
@@ -288,7 +288,7 @@ class _Merge:
         return replace(values, source_type=self._property(versions, "source_type", sources))
 
     def _geometry(
-        self, versions: Versions, values: Field, sides: tuple[Field, Field, Field]
+        self, versions: ColumnVersions, values: Field, sides: tuple[Field, Field, Field]
     ) -> Geometry | None:
         base, ours, theirs = (field.geometry for field in sides)
         if values.geometry is None or base is None or ours is None or theirs is None:
@@ -297,7 +297,7 @@ class _Merge:
         shape = self._property(versions, "shape", (base.shape, ours.shape, theirs.shape))
         return Geometry(values.geometry.encoding, crs, shape)
 
-    def _extra(self, versions: Versions, *sides: _Extra) -> _Extra:
+    def _extra(self, versions: ColumnVersions, *sides: _Extra) -> _Extra:
         whole, clash = _three_way(*sides)
         if not clash:
             return whole
@@ -314,14 +314,14 @@ class _Merge:
         """Return the type that holds what both sides changed; None if there is none."""
         match base, ours, theirs:
             case Struct(old), Struct(mine), Struct(other):
-                level = Level.of(old, mine, other, path)
+                level = MergedLevel.of(old, mine, other, path)
                 # Parquet has no struct without fields.
                 return Struct(fields) if (fields := level.arranged(self.columns(level))) else None
             case (List(), List(), List()) | (Map(), Map(), Map()):
                 parts = tuple(zip(children(base), children(ours), children(theirs), strict=True))
                 if any(len({version.id for version in part}) > 1 for part in parts):
                     return None
-                merged = (self._changed(Versions(*part, path), *part) for part in parts)
+                merged = (self._changed(ColumnVersions(*part, path), *part) for part in parts)
                 return with_children(ours, tuple(merged))
             case _ if widens(base, ours) and widens(base, theirs):
                 if widens(ours, theirs):
@@ -352,7 +352,9 @@ class _Merge:
         return side.identifier_ids
 
 
-def _go_back(merged: dict[int, Field], versions: Versions, side: Field | None, number: int) -> None:
+def _go_back(
+    merged: dict[int, Field], versions: ColumnVersions, side: Field | None, number: int
+) -> None:
     """Give a merged column the name that it has on a side; without one there it goes."""
     column = merged.pop(number)
     if side is not None:
@@ -397,7 +399,7 @@ def _namesakes(merged: Mapping[int, Field]) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class ColumnVersions:
     """One column on three sides; at least one of the last two is there."""
 
     base: Field | None
@@ -435,7 +437,7 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class MergedLevel:
     """The top-level columns of three schemas, or the fields of one struct in them."""
 
     base: tuple[Field, ...]
@@ -444,7 +446,7 @@ class Level:
     """On our side."""
     theirs: tuple[Field, ...]
     """On their side, with ids that agree with ours."""
-    versions: Mapping[int, Versions]
+    versions: Mapping[int, ColumnVersions]
     """The same by id, without what both sides dropped."""
 
     @classmethod
@@ -454,11 +456,11 @@ class Level:
         ours: tuple[Field, ...],
         theirs: tuple[Field, ...],
         path: tuple[str, ...] = (),
-    ) -> Level:
+    ) -> MergedLevel:
         """Return three versions of fields side by side."""
         old, mine, other = ({field.id: field for field in side} for side in (base, ours, theirs))
         versions = {
-            number: Versions(old.get(number), mine.get(number), other.get(number), path)
+            number: ColumnVersions(old.get(number), mine.get(number), other.get(number), path)
             for number in {**mine, **other}
         }
         return cls(base, ours, theirs, versions)

@@ -22,7 +22,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.entry_facts import rows_between
-from havasu_vc.review.summarising import Seen
+from havasu_vc.review.summarising import BatchFindings
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.revisions import RevisionRange, merge_base
 from havasu_vc.writers.values import plain_text
@@ -45,7 +45,7 @@ class Suspects:
         """The labels of the rows."""
         self._schema = schema
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         """Clear the rows of a batch."""
         if self.labels:
             suspects = pa.array(sorted(self.labels), pa.string())

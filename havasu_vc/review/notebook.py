@@ -13,7 +13,7 @@ from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.colours import COLOURS
 from havasu_vc.review.words import counts_words
-from havasu_vc.writers.notebook import Layer, map_picture, shown, shown_note, shown_table
+from havasu_vc.writers.notebook import MapLayer, map_picture, shown, shown_note, shown_table
 
 if TYPE_CHECKING:
     from havasu_vc.review.report import DatasetReview, Review, Sample
@@ -95,7 +95,7 @@ def _short(text: str | None) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-def _layers(samples: tuple[Sample, ...]) -> Iterator[Layer]:
+def _layers(samples: tuple[Sample, ...]) -> Iterator[MapLayer]:
     """Yield the places of rows by what became of them, those that stand still under the others."""
     shapes: dict[str, list[bytes]] = {label: [] for label in ("before", *COLOURS)}
     for each in samples:
@@ -107,4 +107,4 @@ def _layers(samples: tuple[Sample, ...]) -> Iterator[Layer]:
             shapes["after" if updated else "inserted"].append(new)
     for label, found in shapes.items():
         if found:
-            yield Layer(label, COLOURS[label], found)
+            yield MapLayer(label, COLOURS[label], found)

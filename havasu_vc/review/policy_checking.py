@@ -39,7 +39,7 @@ from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.policy import POLICY_FILE, Policy, Rules, parse_policy
 from havasu_vc.review.report import FlagKind, PolicyFinding
 from havasu_vc.review.requests import BrokenRequest
-from havasu_vc.review.summarising import Means, Seen, summarise
+from havasu_vc.review.summarising import BatchFindings, Means, summarise
 from havasu_vc.review.words import column_words, quoted
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import read_blob
@@ -119,7 +119,7 @@ class _Checks:
 
     checks: tuple[DatasetCheck, ...]
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         for check in self.checks:
             check.see(seen)
 
@@ -259,7 +259,7 @@ class DatasetCheck:
         self._hashed = 0
         self._expressions = RowExpressions() if rules.checks and self._schema else None
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         """Look at a batch of changes."""
         batch, schema = seen.batch, self._schema
         self._deletes += batch.new.null_count

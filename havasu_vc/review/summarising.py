@@ -42,7 +42,7 @@ from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty
 from havasu_vc.writers.values import equal_cells
 
-__all__ = ["Flagger", "HashSet", "Means", "Onlooker", "Seen", "summarise"]
+__all__ = ["BatchFindings", "Flagger", "HashSet", "Means", "Onlooker", "summarise"]
 
 ROOM = 12
 """Rows that are kept for each reason, or more where more are shown."""
@@ -51,7 +51,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BatchFindings:
     """Findings on the rows of one batch, for those who show them all."""
 
     batch: ChangeBatch
@@ -69,7 +69,7 @@ class Seen:
 class Onlooker(Protocol):
     """Sees each batch of the one pass over the changes."""
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         """Take from a batch what is of interest."""
 
 
@@ -146,7 +146,7 @@ class _Observer:
         for kind, flags in flagged.items():
             self._offer(kind, batch, flags, start)
         unit = "" if self._geometry is None else self._geometry.unit
-        seen = Seen(batch, changed, flagged, distances, unit)
+        seen = BatchFindings(batch, changed, flagged, distances, unit)
         for onlooker in self._onlookers:
             onlooker.see(seen)
 

@@ -17,7 +17,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.errors import Refused, no_namespace, no_table
 from havasu_vc.serving.feeds import Feeds, system_of
-from havasu_vc.serving.forms import PLAIN, Form
+from havasu_vc.serving.forms import PLAIN, TableForm
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import EVERY, TOP, Name, ServedRef, candidates, find_ref, ref_of_prefix
 from havasu_vc.serving.remembering import MOST_BYTES
@@ -164,7 +164,7 @@ class Catalog:
                 return path
         return None
 
-    def load(self, target: Target, form: Form = PLAIN) -> LoadedTable:
+    def load(self, target: Target, form: TableForm = PLAIN) -> LoadedTable:
         """Return a table as clients load it."""
         commit = target.ref.revision.commit
         found = None

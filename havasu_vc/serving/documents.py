@@ -39,7 +39,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.serving.forms import Form, plain_schema
+from havasu_vc.serving.forms import TableForm, plain_schema
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.store.object_urls import is_url
@@ -48,7 +48,7 @@ from havasu_vc.workspace.manifests import DATA_SEQUENCE, past_spec
 from havasu_vc.workspace.position_deletes import write_batch
 from havasu_vc.workspace.snapshots import summary_of, totals
 
-__all__ = ["Documents", "Layout", "Shown", "number_of"]
+__all__ = ["Documents", "Layout", "ShownVersion", "number_of"]
 
 LOCAL = "file://"
 """Before a path of this machine, in locations that clients are told: Trino takes no bare paths."""
@@ -96,7 +96,7 @@ class _Known:
     size: int
 
 
-def _layout_of(view: HavasuDataset, known: Collection[_Known], form: Form) -> Layout:
+def _layout_of(view: HavasuDataset, known: Collection[_Known], form: TableForm) -> Layout:
     """Return the layout of a version in a form."""
     types = native_types(view) if form.native else {}
     schema = plain_schema(view.schema, types)
@@ -132,7 +132,7 @@ def number_of(name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownVersion:
     """A version as a snapshot shows it, but for what its place in history says."""
 
     manifest_list: str
@@ -185,8 +185,8 @@ class Documents:
         view: HavasuDataset,
         before: HavasuDataset | None,
         snapshot: Snapshot,
-        form: Form,
-    ) -> Shown:
+        form: TableForm,
+    ) -> ShownVersion:
         """Have the documents of a version there, and return what leads to them.
 
         `before` is the version before it, which the snapshot's parent shows.
@@ -217,7 +217,7 @@ class Documents:
         rows, size = sum(each.rows for each in data), sum(each.size for each in data)
         summary = {**counts, **totals(rows, len(data), size)}
         files = (str(listed), *map(self.here, (*(each.path for each in manifests), *deletes)))
-        return Shown(self.spell(listed), summary, now.layout, rows, files)
+        return ShownVersion(self.spell(listed), summary, now.layout, rows, files)
 
     def spell(self, path: Path | str) -> str:
         """Return the location of a file or folder that clients are told of."""
@@ -347,7 +347,7 @@ class _Files:
         view: HavasuDataset,
         known: dict[str, _Known],
         folder: Path,
-        form: Form,
+        form: TableForm,
         documents: Documents,
     ) -> None:
         self.known = known

@@ -25,13 +25,13 @@ from havasu_vc.errors import (
 )
 from havasu_vc.records import dataclass
 
-__all__ = ["Problem", "Refused", "no_namespace", "no_table", "problem_of"]
+__all__ = ["ErrorAnswer", "Refused", "no_namespace", "no_table", "problem_of"]
 
 _PLACE = re.compile(r"(?:\b[a-z0-9+]+://|(?<![\w.@{~^-])/)[^\s'\"`,;)]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ErrorAnswer:
     """An error as it is answered."""
 
     status: int
@@ -55,7 +55,7 @@ class Refused(Exception):
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
-        self.problem = Problem(status, kind, message)
+        self.problem = ErrorAnswer(status, kind, message)
 
 
 def no_table(name: str) -> Refused:
@@ -68,7 +68,7 @@ def no_namespace(name: str) -> Refused:
     return Refused(404, "NoSuchNamespaceException", f"Namespace does not exist: {name}")
 
 
-def problem_of(error: BaseException) -> Problem:
+def problem_of(error: BaseException) -> ErrorAnswer:
     """Return what to answer for an exception."""
     match error:
         case Refused():
@@ -88,8 +88,10 @@ def problem_of(error: BaseException) -> Problem:
         case UnsupportedError():
             kind = (406, "UnsupportedOperationException")
         case _:
-            return Problem(500, "InternalServerError", "the server met an error; its log has more")
-    return Problem(*kind, _shown(error))
+            return ErrorAnswer(
+                500, "InternalServerError", "the server met an error; its log has more"
+            )
+    return ErrorAnswer(*kind, _shown(error))
 
 
 def _shown(error: HavasuError) -> str:

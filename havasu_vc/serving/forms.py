@@ -17,7 +17,7 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["HEADER", "PLAIN", "Form", "form_for", "plain_schema"]
+__all__ = ["HEADER", "PLAIN", "TableForm", "form_for", "plain_schema"]
 
 HEADER = "x-havasu-flavour"
 NATIVE = "native"
@@ -25,7 +25,7 @@ NATIVE = "native"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TableForm:
     """How a table is written."""
 
     flavour: Flavour = Flavour.ICEBERG
@@ -34,11 +34,11 @@ class Form:
     """Whether geometries have the types of Iceberg 3, where there are any."""
 
 
-PLAIN = Form()
+PLAIN = TableForm()
 """The form that every engine reads."""
 
 
-def form_for(headers: Mapping[str, str]) -> Form:
+def form_for(headers: Mapping[str, str]) -> TableForm:
     """Return the form for the client that sent these headers.
 
     >>> form_for({"user-agent": "duckdb/v1.5.5(linux_amd64)"}).native
@@ -46,11 +46,11 @@ def form_for(headers: Mapping[str, str]) -> Form:
     """
     asked = headers.get(HEADER)
     if asked is None:
-        return Form(native=headers.get("user-agent", "").startswith("duckdb/"))
+        return TableForm(native=headers.get("user-agent", "").startswith("duckdb/"))
     if asked == NATIVE:
-        return Form(native=True)
+        return TableForm(native=True)
     try:
-        return Form(Flavour(asked))
+        return TableForm(Flavour(asked))
     except ValueError:
         known = ", ".join([*Flavour, NATIVE])
         raise InvalidArgumentError(f"{asked!r} is no flavour; there are {known}") from None

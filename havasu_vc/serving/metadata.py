@@ -28,8 +28,8 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.evolution import BLOCK
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.documents import Documents, Layout, Shown
-from havasu_vc.serving.forms import Form
+from havasu_vc.serving.documents import Documents, Layout, ShownVersion
+from havasu_vc.serving.forms import TableForm
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import MOST_BYTES, Remembered, Wanted
 from havasu_vc.serving.shared_place import SharedPlace
@@ -92,13 +92,13 @@ class TableMaker:
         self.root = root
         self.history = VersionHistory()
         self._places: Remembered[str, tuple[str | None]] = Remembered(1)
-        self._shown: Remembered[object, Shown] = Remembered(_MOST_SHOWN)
+        self._shown: Remembered[object, ShownVersion] = Remembered(_MOST_SHOWN)
         self._loaded: Remembered[object, LoadedTable] = Remembered(
             _MOST_BYTES, lambda table: 4 * len(table.document)
         )
 
     def load(
-        self, repo: OpenRepo, path: str, commit: str, *, branch: str | None, form: Form
+        self, repo: OpenRepo, path: str, commit: str, *, branch: str | None, form: TableForm
     ) -> LoadedTable | None:
         """Return a dataset at a commit as a table; None where there is none."""
         versions = self.history.versions(repo, commit, path)
@@ -148,7 +148,7 @@ class TableMaker:
         versions: tuple[Version, ...],
         *,
         branch: str | None,
-        form: Form,
+        form: TableForm,
     ) -> LoadedTable:
         view = self.view(repo, path, versions[0])
         view.check_guard()
@@ -201,7 +201,7 @@ class TableMaker:
         version: Version,
         before: Version | None,
         views: tuple[HavasuDataset, HavasuDataset | None],
-        form: Form,
+        form: TableForm,
     ) -> tuple[Snapshot, Layout, tuple[str, ...]]:
         bare = Snapshot(
             snapshot_id_of(path, version),
@@ -233,7 +233,7 @@ class TableMaker:
         versions: Sequence[Version],
         shown: Sequence[tuple[Snapshot, Layout]],
         branch: str | None,
-        form: Form,
+        form: TableForm,
     ) -> TableMetadata:
         snapshots = in_time([snapshot for snapshot, _ in shown])
         newest, layout = snapshots[-1], shown[0][1]
@@ -274,7 +274,7 @@ class TableMaker:
         )
 
 
-def told_of(path: str, version: Version, form: Form) -> dict[str, str]:
+def told_of(path: str, version: Version, form: TableForm) -> dict[str, str]:
     """Return what a snapshot's summary says of the commit that it shows."""
     commit = version.commit
     names = {

@@ -20,7 +20,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.serving.updates import TableChange
 from havasu_vc.store.commits import Signature
 
-__all__ = ["Told", "Writing", "message_of", "told"]
+__all__ = ["MessageFacts", "Writing", "message_of", "told"]
 
 SNAPSHOT, APPLICATION, REQUEST = "Iceberg-Snapshot", "Iceberg-Application", "Iceberg-Request"
 LARGEST = 1 << 63
@@ -50,7 +50,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageFacts:
     """The facts in a message."""
 
     snapshots: Mapping[int, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Told:
     """The request's name."""
 
 
-def told(message: str) -> Told:
+def told(message: str) -> MessageFacts:
     r"""Return what the last lines of a message tell.
 
     >>> told("append parcels\n\nIceberg-Snapshot: 7 parcels\n").snapshots
@@ -76,7 +76,7 @@ def told(message: str) -> Told:
                 snapshots[int(snapshot[1])] = snapshot[2]
         elif match[1] == REQUEST:
             request = match[2]
-    return Told(snapshots, request)
+    return MessageFacts(snapshots, request)
 
 
 def message_of(

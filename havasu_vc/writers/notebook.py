@@ -21,7 +21,7 @@ from havasu_vc.geo.sketching import LINE_PATH, POINT_PATH, Outlines, outlines
 from havasu_vc.records import dataclass
 from havasu_vc.writers.terminal import printable
 
-__all__ = ["Layer", "map_picture", "shown", "shown_note", "shown_table"]
+__all__ = ["MapLayer", "map_picture", "shown", "shown_note", "shown_table"]
 
 LONGEST = 120
 """Texts are cut at this many characters."""
@@ -35,7 +35,7 @@ _GREY = "color:#767676"
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class MapLayer:
     """Shapes that a map draws alike."""
 
     label: str
@@ -80,7 +80,7 @@ def _cell(value: str | None) -> str:
     return f'<td style="text-align:left">{shown(value)}</td>'
 
 
-def map_picture(layers: Sequence[Layer], words: str, *, globe: bool) -> str:
+def map_picture(layers: Sequence[MapLayer], words: str, *, globe: bool) -> str:
     """Return a map of some shapes with its legend; nothing where none of them has a place.
 
     `words` tell what it shows to those who do not see it. On a `globe` coordinates are degrees,
@@ -123,7 +123,7 @@ def _placed(shapes: Sequence[bytes]) -> Outlines:
     return found
 
 
-def _drawn(layer: Layer, paths: Outlines, x: np.ndarray, y: np.ndarray) -> str:
+def _drawn(layer: MapLayer, paths: Outlines, x: np.ndarray, y: np.ndarray) -> str:
     """Return the marks of a layer."""
     colour = f'stroke="{layer.colour}"'
     lines, areas, points = [], [], []

@@ -17,7 +17,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.review.json import format_json
 from havasu_vc.review.report import DatasetFacts, DatasetReview, FlagKind, Review
-from havasu_vc.review.summarising import Means, Seen, summarise
+from havasu_vc.review.summarising import BatchFindings, Means, summarise
 from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.tables import evolved, rows_of, schemas
 from tests.support.examples import examples
@@ -304,7 +304,7 @@ class Counter:
     def __init__(self) -> None:
         self.counts = ChangeCounts()
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         self.counts += seen.batch.counts
 
 

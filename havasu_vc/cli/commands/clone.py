@@ -122,16 +122,32 @@ def command(
         repo.workspace.take_spatial_filter(limits)
         if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
             location = repo.workspace.default_location
-    if repo.workspace.plan_living(location) and do_checkout and repo.datasets():
+    planned = repo.workspace.plan_living(location)
+    _check_out(
+        invocation, repo, fetched, living=planned, wanted=do_checkout, whole=not (of_data or of_box)
+    )
+
+
+def _check_out(
+    invocation: Invocation,
+    repo: Repo,
+    fetched: FetchResult,
+    *,
+    living: bool,
+    wanted: bool,
+    whole: bool,
+) -> None:
+    """Make the tables or the working copy of a clone, where it is to have some."""
+    if living and wanted and repo.datasets():
         made = repo.workspace.create_living()
         invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
         invocation.notes(made.notes)
         repo.finish_clone()
         _print(invocation, repo, fetched, copy=copy_object(made))
-    elif not do_checkout or repo.git.is_bare or repo.git.is_kart or not repo.datasets():
+    elif not wanted or repo.git.is_bare or repo.git.is_kart or not repo.datasets():
         repo.finish_clone()
         _print(invocation, repo, fetched)
-    elif of_data or of_box:
+    elif not whole:
         invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
         _print(invocation, repo, fetched)
     else:

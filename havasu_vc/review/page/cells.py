@@ -19,7 +19,7 @@ from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
 from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
-from havasu_vc.review.page.points import OnMap, Told
+from havasu_vc.review.page.points import OnMap, SideTexts
 from havasu_vc.review.page.texts import pack_texts
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, spelled
@@ -72,11 +72,11 @@ class _Side:
         self.texts.append(sound)
         return int(pc.sum(pc.binary_length(sound)).as_py()) + 9 * len(rows)
 
-    def told(self) -> Told:
+    def told(self) -> SideTexts:
         texts = pa.chunked_array(self.texts, pa.large_string()).combine_chunks()
-        return Told(_joined(self.rows), texts)
+        return SideTexts(_joined(self.rows), texts)
 
-    def pack(self, packer: Packer, told: Told) -> dict[str, Any]:
+    def pack(self, packer: Packer, told: SideTexts) -> dict[str, Any]:
         return {
             "rows": packer.differences(told.rows),
             "states": packer.raw(b"".join(part.tobytes() for part in self.states)),

@@ -24,10 +24,10 @@ from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.neighbours import Neighbours
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
 from havasu_vc.review.page.places import BOTH, NEW, OLD, Laid, RowShapes
-from havasu_vc.review.page.points import Told
+from havasu_vc.review.page.points import SideTexts
 from havasu_vc.review.page.texts import pack_texts
 from havasu_vc.review.report import DatasetReview, FlagKind
-from havasu_vc.review.summarising import Seen
+from havasu_vc.review.summarising import BatchFindings
 from havasu_vc.review.words import type_words
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rasters import words_of_changes
@@ -129,7 +129,7 @@ class DatasetRows:
         """Where the dataset is in the repository."""
         return self._diff.path
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: BatchFindings) -> None:
         """Keep rows of a batch, as long as there is room."""
         self._unit = seen.unit
         for start in range(0, len(seen.batch), PIECE):
@@ -142,7 +142,7 @@ class DatasetRows:
             if len(chosen):
                 self._keep(seen, start + chosen)
 
-    def _keep(self, seen: Seen, rows: Ints) -> None:
+    def _keep(self, seen: BatchFindings, rows: Ints) -> None:
         batch = ChangeBatch(seen.batch.data.take(pa.array(rows)))
         come, gone = (
             side.is_null().to_numpy(zero_copy_only=False) for side in (batch.old, batch.new)
@@ -262,7 +262,7 @@ class DatasetRows:
 
     def _packed_keys(self, packer: Packer) -> dict[str, Any]:
         keys = pa.chunked_array(self._keys, pa.large_string()).combine_chunks()
-        return pack_texts(packer, [Told(np.arange(len(keys)), keys)])[0]
+        return pack_texts(packer, [SideTexts(np.arange(len(keys)), keys)])[0]
 
     def _order(self) -> list[int]:
         """Return columns that have something to show, in the order of the table after."""

@@ -24,7 +24,7 @@ __all__ = [
     "MOST",
     "USUAL",
     "OnMap",
-    "Told",
+    "SideTexts",
     "bits",
     "earlier",
     "filled",
@@ -56,7 +56,7 @@ class _Read:
 
 
 def pack_points(
-    packer: Packer, sides: Sequence[Told], on_map: OnMap | None
+    packer: Packer, sides: Sequence[SideTexts], on_map: OnMap | None
 ) -> list[dict[str, Any]] | None:
     """Lay out the sides of a column and say where they are; None where texts are shorter."""
     read = [_read(side.texts) for side in sides]
@@ -140,7 +140,7 @@ USUAL = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SideTexts:
     """The texts of one side of a column."""
 
     rows: Ints
@@ -149,12 +149,12 @@ class Told:
     """The texts, none of them null."""
 
 
-def filled(sides: Sequence[Told]) -> int:
+def filled(sides: Sequence[SideTexts]) -> int:
     """Return how many texts there are that are not empty, as those of null are."""
     return sum(int(np.count_nonzero(pc.binary_length(side.texts))) for side in sides)
 
 
-def followed(sides: Sequence[Told], counts: Sequence[Ints]) -> Ints:
+def followed(sides: Sequence[SideTexts], counts: Sequence[Ints]) -> Ints:
     """Return what is new as its difference from what was old in the same row."""
     found = counts[1].copy()
     at, same = earlier(sides)
@@ -162,7 +162,7 @@ def followed(sides: Sequence[Told], counts: Sequence[Ints]) -> Ints:
     return found
 
 
-def earlier(sides: Sequence[Told]) -> tuple[Ints, Ints]:
+def earlier(sides: Sequence[SideTexts]) -> tuple[Ints, Ints]:
     """Return the old texts and the new texts of the rows that have both."""
     _, old, new = np.intersect1d(
         sides[0].rows, sides[1].rows, assume_unique=True, return_indices=True

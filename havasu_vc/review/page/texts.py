@@ -19,7 +19,7 @@ from havasu_vc.review.page.points import (
     MOST,
     USUAL,
     OnMap,
-    Told,
+    SideTexts,
     bits,
     earlier,
     filled,
@@ -39,12 +39,12 @@ MOST_DIGITS = 12
 _NUMBER = r"^(?P<sign>-?)(?:0|[1-9]\d*)(?P<rest>(?:\.\d+)?)$"
 
 _Bools = npt.NDArray[np.bool_]
-_Form: TypeAlias = Callable[[Packer, Sequence[Told]], list[dict[str, Any]] | None]
+_Form: TypeAlias = Callable[[Packer, Sequence[SideTexts]], list[dict[str, Any]] | None]
 
 
 def pack_texts(
     packer: Packer,
-    sides: Sequence[Told],
+    sides: Sequence[SideTexts],
     *,
     geometry: bool = False,
     on_map: OnMap | None = None,
@@ -60,18 +60,18 @@ def pack_texts(
     return _FORMS[min(sizes)[1]](packer, sides) or _plain(packer, sides)
 
 
-def _first(side: Told, sides: Sequence[Told]) -> Told:
+def _first(side: SideTexts, sides: Sequence[SideTexts]) -> SideTexts:
     end = max((each.rows[:SAMPLE].max(initial=0) for each in sides), default=0)
     count = int(np.searchsorted(side.rows, end, side="right"))
-    return Told(side.rows[:count], side.texts.slice(0, count))
+    return SideTexts(side.rows[:count], side.texts.slice(0, count))
 
 
-def _size(form: _Form, sides: Sequence[Told]) -> int | None:
+def _size(form: _Form, sides: Sequence[SideTexts]) -> int | None:
     trial = Packer()
     return None if form(trial, sides) is None else len(trial.finish())
 
 
-def _plain(packer: Packer, sides: Sequence[Told]) -> list[dict[str, Any]]:
+def _plain(packer: Packer, sides: Sequence[SideTexts]) -> list[dict[str, Any]]:
     found = []
     for side in sides:
         content, lengths = text_parts(side.texts)
@@ -79,7 +79,7 @@ def _plain(packer: Packer, sides: Sequence[Told]) -> list[dict[str, Any]]:
     return found
 
 
-def _numbers(packer: Packer, sides: Sequence[Told]) -> list[dict[str, Any]] | None:
+def _numbers(packer: Packer, sides: Sequence[SideTexts]) -> list[dict[str, Any]] | None:
     """Lay out texts as whole numbers of a decimal, of which each may be told from another."""
     read = [_read(side.texts) for side in sides]
     plain, decimals, needed = (np.concatenate(parts) for parts in zip(*read, strict=True))
@@ -125,7 +125,7 @@ def _read(texts: pa.Array) -> tuple[_Bools, Ints, Ints]:
     return plain & (decimals <= MOST_DIGITS), decimals, needed
 
 
-def _changed(packer: Packer, sides: Sequence[Told]) -> list[dict[str, Any]] | None:
+def _changed(packer: Packer, sides: Sequence[SideTexts]) -> list[dict[str, Any]] | None:
     """Lay out what is old, and of what is new what stands between what is as it was."""
     if len(sides) < 2:
         return None
