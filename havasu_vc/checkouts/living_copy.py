@@ -40,6 +40,8 @@ from havasu_vc.checkouts.living_edits import (
     each_layer,
     goal_of,
     layer_of,
+    left_out_at,
+    note_beside,
     read_layer,
     rows_standing,
 )
@@ -52,7 +54,7 @@ from havasu_vc.checkouts.living_following import (
     uncommitted,
     write_as_edits,
 )
-from havasu_vc.checkouts.living_place import LivingPlace, left_out, setting
+from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.checkouts.living_shown import (
     dropped_note,
     hidden_lines,
@@ -83,6 +85,7 @@ from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.spatial_filters import diffs_inside
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
@@ -121,8 +124,7 @@ class LivingCopy:
                 view.check_guard()
                 rows += make_table(repo, store, layer_of(store, view), view)
                 date_table(repo, store, view, head)
-            for path in left_out(repo.git):
-                store.set_state(path, "checkout", "false")
+            note_beside(repo, store, {view.path: view for view in views}, EMPTY_TREE, head.tree)
             store.set_tree(head.tree)
         self._configure()
         return ExportResult(self._home.name, rows)
@@ -170,10 +172,8 @@ class LivingCopy:
                         )
                         notes += dropped_note(each)
                 untracked = self._untracked(file, base)
-                here = self._repo.folders(base.revision)
-                without = tuple(path for path in left_out(self._repo.git) if path in here)
-                state = replace(state, left_out=without)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
+                state = replace(state, left_out=left_out_at(self._repo, base.revision))
                 notes += (*self._about(file, base), *state.untracked_notes)
             state = replace(state, locked=self._home.is_locked())
         except HavasuError as error:

@@ -45,6 +45,10 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import find_entry
+
+ATTACHED = "metadata.xml"
+"""The file beside a Kart dataset that its layer carries."""
 
 __all__ = [
     "Base",
@@ -53,6 +57,8 @@ __all__ = [
     "base_views",
     "goal_of",
     "layer_of",
+    "left_out_at",
+    "note_beside",
     "read_layer",
     "rows_standing",
 ]
@@ -101,6 +107,28 @@ def layer_of(file: LivingStore, view: Dataset) -> Layer:
     """Return how a dataset stands, or would stand, in a working copy."""
     table = file.table_of(view.path)
     return file.plan(view.header, view.columns_item(view.schema), table)
+
+
+def left_out_at(repo: OpenRepo, revision: Revision) -> tuple[str, ...]:
+    """Return the datasets of a revision that the settings leave out of the working copy."""
+    here = repo.folders(revision)
+    return tuple(path for path in left_out(repo.git) if path in here)
+
+
+def note_beside(
+    repo: OpenRepo, file: LivingStore, views: Mapping[str, Dataset], old: str, new: str
+) -> None:
+    """Have a working copy carry what stands beside datasets: metadata, and which are left out."""
+    objects = repo.git.objects
+    for path, view in views.items():
+        was, now = (find_entry(objects, tree, f"{path}/{ATTACHED}") for tree in (old, new))
+        if now is not None:
+            text = objects.read(now.id)[1].decode("utf-8", "replace")
+            file.attach(layer_of(file, view), text)
+        elif was is not None:
+            file.attach(layer_of(file, view), None)
+    for path in left_out(repo.git):
+        file.set_state(path, "checkout", "false")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from havasu_vc.checkouts.living_edits import (
     base_views,
     goal_of,
     layer_of,
+    note_beside,
     read_layer,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
@@ -189,6 +190,7 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
         was = None if plan.old is None else _tree(plan.old)
         if plan.new is not None and was != _tree(plan.new):
             date_table(repo, file, plan.new, goal)
+    note_beside(repo, file, after, base.revision.tree, goal.tree)
     was_of_merge = file.of_merge
     # Kart's says nothing of a merge: the files of the merge do.
     of_merge = not repo.git.is_kart and goal.tree == merged_tree(repo.git)

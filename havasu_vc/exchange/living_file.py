@@ -31,6 +31,7 @@ from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
     EXACT,
     FileNames,
+    attach_metadata,
     create_layer,
     describe_columns,
     describe_layer,
@@ -338,6 +339,12 @@ class LivingFile:
     def describe(self, seen: Seen, layer: Layer) -> None:
         """Have a table say of itself what its dataset does: title, description, metadata."""
         describe_layer(self._database, seen.layer, layer, seen.table)
+
+    def attach(self, layer: Layer, text: str | None) -> None:
+        """Have a table carry the metadata in XML that stands beside its dataset, or none."""
+        seen = self.look(layer)
+        if seen is not None:
+            attach_metadata(self._database, seen.table, text)
 
     def track(self, layer: Layer, seen: Seen | None = None) -> None:
         """Give a table the triggers that track its edits, anew where it has some."""

@@ -148,6 +148,9 @@ class LivingStore(Protocol):
     def describe(self, seen: Seen, layer: Layer) -> None:
         """Have a table say of itself what its dataset does: title, description, metadata."""
 
+    def attach(self, layer: Layer, text: str | None) -> None:
+        """Have a table carry the metadata in XML that stands beside its dataset, or none."""
+
     def track(self, layer: Layer, seen: Seen | None = None) -> None:
         """Give a table the triggers that track its edits, anew where it has some."""
 

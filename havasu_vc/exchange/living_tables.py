@@ -48,6 +48,7 @@ __all__ = [
     "OURS",
     "FileNames",
     "add_functions",
+    "attach_metadata",
     "create_file",
     "create_index",
     "create_layer",
@@ -196,7 +197,8 @@ def create_layer(database: sqlite3.Connection, layer: Layer) -> None:
         create_index(database, layer.table, geometry.name)
     if not layer.kart:
         describe_columns(database, layer, layer.table)
-    _write_metadata(database, layer, layer.table)
+    if (text := layer.said(METADATA)) is not None:
+        attach_metadata(database, layer.table, text)
 
 
 def _column_list(layer: Layer) -> Iterator[str]:
@@ -225,14 +227,21 @@ def describe_layer(database: sqlite3.Connection, old: Layer, layer: Layer, table
         (_identifier(database, layer, table), layer.said("description") or "", table),
     )
     if old.said(METADATA) != layer.said(METADATA):
-        _drop_metadata(database, table)
-        _write_metadata(database, layer, table)
+        attach_metadata(database, table, layer.said(METADATA))
 
 
-def _write_metadata(database: sqlite3.Connection, layer: Layer, table: str) -> None:
-    """Write the metadata of a layer where its dataset has some, of which a file without is free."""
-    text = layer.said(METADATA)
-    if text is None or not _has_metadata(database):
+def attach_metadata(database: sqlite3.Connection, table: str, text: str | None) -> None:
+    """Have a layer carry metadata in XML, or none; what it carries already stays."""
+    if not _has_metadata(database):
+        return
+    query = (
+        "SELECT m.metadata FROM gpkg_metadata m JOIN gpkg_metadata_reference r "
+        "ON r.md_file_id = m.id WHERE lower(r.table_name) = lower(?)"
+    )
+    if [text] == [found for (found,) in database.execute(query, (table,))]:
+        return
+    _drop_metadata(database, table)
+    if text is None:
         return
     namespace = _NAMESPACE.search(text)
     row = database.execute(

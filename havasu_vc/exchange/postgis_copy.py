@@ -309,6 +309,9 @@ class PostgisCopy:
         words = "NULL" if title is None else literal(title)
         self._server.run(f"COMMENT ON TABLE {self._place(seen.table)} IS {words}")
 
+    def attach(self, layer: Layer, text: str | None) -> None:
+        """Leave metadata in XML out: a table has no place for it."""
+
     def _remember(self, layer: Layer, table: str) -> None:
         if not layer.kart:
             self.set_state(layer.table, "dataset", layer.dataset)

@@ -41,7 +41,6 @@ from havasu_vc.exchange.sources import (
     open_sources,
     read_as,
     spread,
-    xml_metadata,
 )
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
@@ -67,6 +66,7 @@ from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, l
 from havasu_vc.transfer.requests import ImportRequest
 from havasu_vc.transfer.understanding import (
     TableInfo,
+    attached,
     far_off,
     info_documents,
     likely_renames,
@@ -152,7 +152,8 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         if dry_run or not (edits or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, tuple(notes), taken)
         text = message or _message(request, chosen)
-        commit = transaction.commit(edits, text, merge=replaced.merge)
+        new = [each for each in chosen if each[1] not in known]
+        commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
     return ImportResult(commit, repo.head_branch, counts, tuple(notes), taken)
 
 
@@ -312,8 +313,6 @@ def _meta(source: Source, kind: DatasetKind, said: TableInfo) -> dict[str, bytes
         meta["meta/description"] = source.description.encode()
     for name, wkt in source.crs.items():
         meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
-    if kind.of_kart and (text := xml_metadata(source)) is not None:
-        meta["meta/metadata.xml"] = text.encode()
     return meta | info_documents(said, kind)
 
 

@@ -28,6 +28,7 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError
 from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.exchange.sources import xml_metadata
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import outside
 from havasu_vc.model import compute as pc
@@ -38,9 +39,12 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.repo.results import TakenColumn, Understood
+from havasu_vc.repo.transaction import MergedTree
+from havasu_vc.store.trees import Change
 
 __all__ = [
     "TableInfo",
+    "attached",
     "far_off",
     "info_documents",
     "likely_renames",
@@ -375,3 +379,12 @@ def info_documents(said: TableInfo, kind: DatasetKind) -> dict[str, bytes]:
             hints=("--as kart makes a dataset that does",),
         )
     return {f"meta/{_ITEMS[name]}": value.encode() for name, value in said.items()}
+
+
+def attached(kind: DatasetKind, new: Sequence[tuple[Source, str]]) -> MergedTree | None:
+    """Return the metadata in XML of new Kart datasets, which stands beside them; None for none."""
+    files: dict[str, Change] = {}
+    for source, path in new if kind.of_kart else ():
+        if (text := xml_metadata(source)) is not None:
+            files[f"{path}/metadata.xml"] = text.encode()
+    return MergedTree(files, {}, ()) if files else None
