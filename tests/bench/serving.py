@@ -31,6 +31,12 @@ def serving(scratch: Scratch) -> Iterator[Figure]:
         note = f"{int(asked['bytes']) / 1e3:.1f} kB"
         name = f"the same over HTTP, {files} files"
         yield Figure(name, float(asked["each"]) * 1e3, "ms CPU", 1, note)
+        if files == 4:
+            fast = _job(scratch, "rate", folder).report
+            note = f"16 connections; the server's own {float(fast['cpu']) * 1e3:.2f} s CPU"
+            yield Figure(
+                "1,000 warm loads by the clock", float(fast["seconds"]) * 1e3, "s", 1, note
+            )
         scratch.remove(folder)
     folder = scratch.folder / f"serving-{many}"
     _job(scratch, "make", folder, str(many))
@@ -44,6 +50,8 @@ def serving(scratch: Scratch) -> Iterator[Figure]:
     )
     name = f"load after a commit of one file in {many:,}"
     yield Figure(name, after * 1e3, "ms CPU", 300)
-    yield Figure(f"memory with {many:,} files", loaded.memory, "MB", 300)
+    kept = _job(scratch, "held", folder).report
+    note = f"the server's process at its peak; in a probe {loaded.memory:.0f} MB"
+    yield Figure(f"memory with {many:,} files", float(kept["peak"]), "MB", 300, note)
     for each in (folder, out):
         scratch.remove(each)

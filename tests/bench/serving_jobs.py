@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 DATASET = "points"
 TABLE = f"/namespaces/tables/tables/{DATASET}"
 REQUESTS = 2000
+CONNECTIONS = 16
 
 
 def make(repo: str, files: str) -> dict[str, Any]:
@@ -105,6 +107,53 @@ def requests(repo: str) -> dict[str, Any]:
     return {"each": each, "bytes": size}
 
 
+def rate(repo: str) -> dict[str, Any]:
+    """Ask a server for the table, which it knows, over many connections at a time."""
+    with server(repo) as (port, process):
+        first = http.client.HTTPConnection("127.0.0.1", port)
+        first.request("GET", "/v1/config")
+        prefix = json.loads(first.getresponse().read())["overrides"]["prefix"]
+        path = f"/v1/{prefix}{TABLE}"
+
+        def ask(count: int) -> None:
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            for _ in range(count):
+                connection.request("GET", path)
+                assert connection.getresponse().read()
+            connection.close()
+
+        ask(CONNECTIONS)
+        cpu, begin = spent(process), time.monotonic()
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            list(pool.map(ask, [REQUESTS // CONNECTIONS] * CONNECTIONS))
+        seconds, cpu = time.monotonic() - begin, spent(process) - cpu
+    return {"seconds": seconds / REQUESTS, "cpu": cpu / REQUESTS}
+
+
+def held(repo: str) -> dict[str, Any]:
+    """Load the table from a server, for the first time and after commits; tell its memory."""
+    with server(repo) as (port, process):
+        for number in range(3):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+            connection.request("GET", "/v1/config")
+            prefix = json.loads(connection.getresponse().read())["overrides"]["prefix"]
+            for _ in range(3):
+                connection.request("GET", f"/v1/{prefix}{TABLE}")
+                assert connection.getresponse().read()
+            connection.close()
+            command = [sys.executable, "-m", "tests.bench.serving_jobs", "commit"]
+            subprocess.run([*command, repo, str(number)], check=True, stdout=subprocess.DEVNULL)
+        return {"peak": _peak(process)}
+
+
+def _peak(process: int) -> float:
+    """Return the MB that a process has held at most."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise RuntimeError("the system does not tell what a process held")
+
+
 @contextmanager
 def server(repo: str, *options: str) -> Iterator[tuple[int, int]]:
     """Serve a repository; yield the port and the process."""
@@ -125,7 +174,7 @@ def spent(process: int) -> float:
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    job.__name__: job for job in (make, loads, commit, requests)
+    job.__name__: job for job in (make, loads, commit, requests, rate, held)
 }
 
 if __name__ == "__main__":
