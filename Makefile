@@ -43,7 +43,7 @@ faults: $(READY) ## Let each file-system call of each command fail, in turn
 	$(BIN)/python -m tests.faults
 
 mutants: $(READY) ## Change the code on which everything rests, one thing at a time; do tests notice?
-	@$(BIN)/python -m tests.mutants $(MUTANTS)
+	@$(BIN)/python -m tests.mutants --into .mutants $(MUTANTS)
 
 installed: ## Build the wheel, install it without extras, and use it
 	@PYTHON="$(PYTHON)" scripts/installed.sh
