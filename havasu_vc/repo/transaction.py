@@ -43,7 +43,7 @@ from havasu_vc.store.disk import no_room
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
-from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource
+from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, object_id
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
@@ -346,7 +346,12 @@ class Transaction:
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         kind = kind if plan.amended is None else "commit (amend)"
         with (
-            in_step(self._git, plan.places, files=self._files(base, tree))
+            in_step(
+                self._git,
+                plan.places,
+                files=self._files(base, tree),
+                made=None if (entries := plan.entries(changes)) is None else (commit, entries),
+            )
             if self._branch is None
             else nullcontext()
         ):
@@ -451,6 +456,20 @@ class _Plan:
         merged = () if self.merge is None else self.merge.internals
         replaced = (f"{path}/{marker}" for path in merged for marker in TABLES)
         return tuple(dict.fromkeys((*self.folders, *replaced)))
+
+    def entries(self, changes: Mapping[str, Change]) -> dict[str, str | None] | None:
+        """Return the blobs of all paths that change; None where folders do."""
+        if self.merge is not None or self.removed:
+            return None
+        found: dict[str, str | None] = {}
+        for path, change in changes.items():
+            if isinstance(change, bytes):
+                found[path] = object_id("blob", change)
+            elif change is None and path.split("/")[-3:-2] == ["data"]:
+                found[path] = None
+            else:
+                return None
+        return found
 
     def changes(self) -> dict[str, Change]:
         """Return what becomes of each path."""
