@@ -26,6 +26,7 @@ MODULES = (
     "serving",
     "serving_clients",
     "storing",
+    "viewing",
     "ledger",
     "sharing",
     "kart",
