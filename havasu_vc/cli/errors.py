@@ -173,6 +173,7 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "log --all": "name branches one by one; `git log --all` has no counts of rows",
         "revert --no-edit": "no editor is asked; `-m` gives another message",
         "cherry-pick --no-edit": "no editor is asked; `-m` gives another message",
+        "import --key": "`--primary-key COLUMN` names the key, `--primary-key auto` finds one",
         "merge --no-edit": "no editor is asked; `-m` gives another message",
     }
 )

@@ -132,6 +132,7 @@ GIT_VERBS: Mapping[str, str] = MappingProxyType(
         "mergetool": "`havasu-vc conflicts` shows conflicts, `havasu-vc resolve` settles them",
         "prune": "`havasu-vc gc` removes what nothing needs",
         "stage": "`havasu-vc commit` takes what was edited in tables",
+        "undo": "`havasu-vc revert HEAD` undoes a commit, `havasu-vc restore` drops edits",
         "whatchanged": "`havasu-vc log --stat` tells what each commit changed",
         **{
             name: _WORKS.format(name)

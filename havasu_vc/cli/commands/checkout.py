@@ -127,6 +127,10 @@ def command(
             )
         _write_copy(invocation, replace(copied, datasets=names, discard_changes=discard))
         return
+    if names and names[0].lower().endswith(".gpkg"):
+        raise click.UsageError(
+            f"{names[0]} is no revision: `havasu-vc checkout --as {names[0]}` writes a copy to edit"
+        )
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
     if to is not None:

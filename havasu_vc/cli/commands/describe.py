@@ -43,6 +43,8 @@ def command(invocation: Invocation, arguments: tuple[str, ...], output_format: s
     """
     repo = invocation.open_repo()
     if len(arguments) != 1 or not _is_dataset(repo, arguments[0]):
+        if len(arguments) == 1 and not arguments[0].startswith("-"):
+            _require_known(repo, arguments[0])
         color = invocation.colored(sys.stdout)
         return show_git(["describe", *arguments], repo.git, color=color, pager=invocation.pager)
     found = repo.describe_dataset(*parse_dataset_at(arguments[0]))
@@ -60,6 +62,14 @@ def _is_dataset(repo: Repo, text: str) -> bool:
         return path.strip("/") in repo.datasets(revision)
     except HavasuError:
         return False
+
+
+def _require_known(repo: Repo, text: str) -> None:
+    """Raise what is wrong with the name of a dataset, unless it is a revision, which git names."""
+    try:
+        repo.commit_info(text)
+    except HavasuError:
+        repo.describe_dataset(*parse_dataset_at(text))
 
 
 def _lines(found: Description) -> list[str]:

@@ -12,6 +12,7 @@ import click
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, output_option
 from havasu_vc.cli.query_output import FORMATS, BatchedRows, write_rows
+from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
 from havasu_vc.querying import split_statements, written_by
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from havasu_vc.cli.query_output import QueryRows
 
 __all__ = ["command"]
+
+_EDITS = ("DELETE", "MERGE", "UPDATE")
 
 
 @click.command("sql", cls=Command)
@@ -84,6 +87,8 @@ def command(
         if write_rows(found, output_format, output, most=rows):
             invocation.note(f"only the first {rows} rows are shown; --rows shows more")
 
+    if engine is None and not repo.workspace.has_tables:
+        _require_no_edit(statements)
     if engine == "duckdb" or (engine is None and _is_for_duckdb(invocation, statements)):
         with repo.queries(text, ref) as queries:
             for statement in queries.statements:
@@ -93,6 +98,16 @@ def command(
                     write(BatchedRows(answer.schema, answer.batches))
         return
     _ask_spark(invocation, repo, statements, ref, no_jar, master, write)
+
+
+def _require_no_edit(statements: tuple[str, ...]) -> None:
+    """Raise where a statement edits rows, without a checkout whose rows could be edited."""
+    word = next((word for each in statements if (word := written_by(each)) in _EDITS), None)
+    if word is not None:
+        raise StateError(
+            f"{word} edits the tables of a checkout, and there are none",
+            hints=("`havasu-vc checkout` makes them, and `havasu-vc commit` takes what is edited",),
+        )
 
 
 def _is_for_duckdb(invocation: Invocation, statements: tuple[str, ...]) -> bool:

@@ -114,3 +114,12 @@ def test_what_only_git_has_is_told(run: Run, name: str) -> None:
     assert refused.exit_code == 2
     assert GIT_VERBS[name] in refused.stderr
     assert not GIT_VERBS.keys() & COMMANDS.keys()
+
+
+def test_a_name_that_nothing_has_is_told_before_git_is_asked(run: Run) -> None:
+    gone = run("describe", "pionts")
+    assert gone.exit_code != 0 and "no dataset 'pionts'" in gone.stderr
+    assert "fatal" not in gone.stderr
+    wrong = run("checkout", "points.gpkg")
+    assert (wrong.exit_code, "checkout --as points.gpkg" in wrong.stderr) == (2, True)
+    assert "revert HEAD" in run("undo").stderr

@@ -310,3 +310,10 @@ def test_the_process_ends_without_a_word(repo: Path) -> None:
             text=True,
         )
         assert "leaked" not in done.stderr
+
+
+def test_rows_are_edited_in_a_checkout_alone(run: Run) -> None:
+    for statement in ("UPDATE points SET name = 'x'", "DELETE FROM points WHERE id = 1"):
+        refused = run("sql", statement)
+        assert refused.exit_code != 0 and "there are none" in refused.stderr
+        assert "havasu-vc checkout" in refused.stderr and "Spark" not in refused.stderr
