@@ -106,7 +106,12 @@ class LocalEngine:
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
     def run_dealt(
-        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+        self,
+        dealing: Sequence[Task],
+        owners: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = True,
     ) -> Batches:
         """Run tasks that deal rows out, then their owners, and yield what these yield."""
         from havasu_vc.engine.dealing import run_dealt_in

@@ -89,14 +89,19 @@ class Engine(Protocol):
         """
 
     def run_dealt(
-        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+        self,
+        dealing: Sequence[Task],
+        owners: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = True,
     ) -> Batches:
         """Run tasks that deal rows out, then their owners, and yield what these yield.
 
         The first tasks yield `part`, the index of an owner, `num_rows` and `piece`: rows as an
         Arrow stream. The first argument of an owner is replaced by what was dealt to it, as
         pairs of a count of rows and a task that yields them. Batches of owners come in any
-        order.
+        order. What needs files of this machine is not for `anywhere`, as in `run`.
         """
 
     def run_matched(self, comparison: Comparison) -> Batches | None:

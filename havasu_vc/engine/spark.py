@@ -149,9 +149,17 @@ class SparkEngine:
         return self._session
 
     def run_dealt(
-        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+        self,
+        dealing: Sequence[Task],
+        owners: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = True,
     ) -> Batches:
         """Run tasks that deal rows out, then their owners, and yield what these yield."""
+        if not self._shared and not anywhere:
+            yield from self._near().run_dealt(dealing, owners, description=description)
+            return
         pieces = dealing_frame(self.session(), dealing, len(owners))
         yield from self.run_owners(pieces, owners, description=description)
 

@@ -17,7 +17,7 @@ from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report, report_batch
 from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
-from havasu_vc.datasets.havasu.writing import write_data_files
+from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.sorting import check_increasing
 from havasu_vc.engine.protocol import Engine
@@ -25,7 +25,7 @@ from havasu_vc.errors import EngineError
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["import_dealt"]
+__all__ = ["files_dealt", "import_dealt"]
 
 PART_BYTES = 128 << 20
 """About how much of the source an owner has."""
@@ -45,18 +45,32 @@ def import_dealt(
     `keys` yield the key columns of all rows.
     """
     names = new.schema.key.names
+    files = files_dealt(names, new.layout, tasks, keys, url, engine, input_bytes=input_bytes)
+    return replace(new.edit(files), elsewhere=frozenset(file.entry.file for file in files))
+
+
+def files_dealt(
+    names: tuple[str, ...],
+    layout: FileLayout,
+    tasks: Sequence[Task],
+    keys: Sequence[Task],
+    url: str,
+    engine: Engine,
+    *,
+    input_bytes: int,
+    description: str = "Importing",
+) -> list[WrittenFile]:
+    """Return the files that owners of intervals of keys make of all rows, and put at a URL."""
     sampling = [task_of(sample, (), task, names[0]) for task in keys]
     found = engine.run_dealt([], sampling, description="Looking for keys")
     cuts = Cuts(names, tuple(cuts_between(found, -(-input_bytes // PART_BYTES))))
     dealing = [task_of(deal, task, cuts) for task in tasks]
     owners = [
-        task_of(own_new, (), number, names, new.layout, url)
-        for number in range(len(cuts.values) + 1)
+        task_of(own_new, (), number, names, layout, url) for number in range(len(cuts.values) + 1)
     ]
-    batches = engine.run_dealt(dealing, owners, description="Importing")
+    batches = engine.run_dealt(dealing, owners, description=description)
     reports = sorted((parse_report(batch) for batch in batches), key=lambda each: each.number)
-    files = [file for report in reports for file in report.files]
-    return replace(new.edit(files), elsewhere=frozenset(file.entry.file for file in files))
+    return [file for report in reports for file in report.files]
 
 
 @kernel

@@ -23,7 +23,14 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["bytes_between", "diff_datasets", "meta_changes", "planned_changes", "row_changes"]
+__all__ = [
+    "are_apart",
+    "bytes_between",
+    "diff_datasets",
+    "meta_changes",
+    "planned_changes",
+    "row_changes",
+]
 
 Note = Callable[[str], None]
 """Hears what a person should know."""
@@ -125,13 +132,14 @@ def planned_changes(
     if plan.dealt:
         batches = _dealt(plan, engine, old)
     else:
-        batches = engine.run(plan.tasks(), anywhere=engine.apart and _are_apart(old, new))
+        batches = engine.run(plan.tasks(), anywhere=engine.apart and are_apart(old, new))
     for batch in batches:
         if batch.num_rows:
             yield ChangeBatch(batch)
 
 
-def _are_apart(*views: Dataset) -> bool:
+def are_apart(*views: Dataset) -> bool:
+    """Return whether tasks of some versions name no file of this machine."""
     from havasu_vc.datasets.havasu.far import FarDataset
 
     return all(isinstance(view, FarDataset) and view.apart for view in views)

@@ -104,7 +104,9 @@ def _take_owned(
     ]
 
     def run() -> Batches:
-        return engine.run_dealt(dealing, owners, description=f"Taking in {edit.dataset.path}")
+        what = f"Taking in {edit.dataset.path}"
+        here = edit.dataset.storage.on_demand  # what comes is in files of this machine
+        return engine.run_dealt(dealing, owners, description=what, anywhere=not here)
 
     collect_owned(edit, run)
 

@@ -59,7 +59,9 @@ def take_away(
             tasks.append(task_of(own_deletes, (), _without(owner, leaving, shared), mine))
 
     def run() -> Batches:
-        return engine.run_dealt([], tasks, description=f"Taking in {edit.dataset.path}")
+        what = f"Taking in {edit.dataset.path}"
+        here = edit.dataset.storage.on_demand  # what was brought is in files of this machine
+        return engine.run_dealt([], tasks, description=what, anywhere=not here)
 
     collect_owned(edit, run)
 

@@ -13,7 +13,7 @@ from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import are_apart, row_changes
 from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
@@ -23,13 +23,18 @@ __all__ = ["add_up", "changes_counted", "sums"]
 
 
 def add_up(
-    tasks: Sequence[Task], schema: Schema, engine: Engine, *, description: str = "Adding up"
+    tasks: Sequence[Task],
+    schema: Schema,
+    engine: Engine,
+    *,
+    description: str = "Adding up",
+    anywhere: bool = True,
 ) -> tuple[int, dict[int, Digest]]:
     """Return how many rows some tasks yield, and the digests of each column over them."""
     digests = Digests()
     rows = 0
     adding = [task_of(sums, (), task, schema) for task in tasks]
-    for batch in engine.run_dealt([], adding, description=description):
+    for batch in engine.run_dealt([], adding, description=description, anywhere=anywhere):
         rows += batch.column("rows")[0].as_py()
         digests.add(parse_digests(batch.column("digests")[0].as_py()))
     return rows, digests.of(schema.by_id)
@@ -53,7 +58,9 @@ def changes_counted(old: Dataset, new: Dataset, engine: Engine) -> ChangeCounts:
         return count_changes(row_changes(old, new, engine))
     counting = [task_of(counts, (), task) for task in plan.tasks()]
     found = ChangeCounts()
-    for batch in engine.run_dealt([], counting, description=f"Comparing {new.path}"):
+    anywhere = not engine.apart or not new.storage.on_demand or are_apart(old, new)
+    what = f"Comparing {new.path}"
+    for batch in engine.run_dealt([], counting, description=what, anywhere=anywhere):
         found += ChangeCounts(*(batch.column(name)[0].as_py() for name in _COUNTS))
     return found
 

@@ -26,6 +26,7 @@ from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_go
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
+from havasu_vc.datasets.havasu.far import FarDataset, far_dataset
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
@@ -39,6 +40,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     KeyViolationError,
 )
+from havasu_vc.exchange.owned_imports import files_dealt
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.summing import add_up
@@ -240,10 +242,16 @@ def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
     chosen = files_to_optimize(view)
     if not chosen:
         return None
-    tasks = [task for entry in chosen for task in view.scan_file(entry, view.schema)]
-    rows, digests = add_up(tasks, view.schema, engine, description=f"Reading {view.path}")
+    far = _far_of(view, engine)
+    source = far or view
+    tasks = [task for entry in chosen for task in source.scan_file(entry, view.schema)]
+    what, anywhere = f"Reading {view.path}", far is not None or not view.storage.on_demand
+    rows, digests = add_up(tasks, view.schema, engine, description=what, anywhere=anywhere)
     try:
-        written = _write(view, chosen, tasks, engine)
+        if far is None:
+            written = _write(view, chosen, tasks, engine)
+        else:
+            written = _dealt(far, chosen, tasks, engine)
     except KeyViolationError as error:
         raise CorruptDatasetError(view.path, error.message) from error
     leaving = {entry.file for entry in chosen}
@@ -264,7 +272,37 @@ def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
         raise CorruptDatasetError(
             view.path, "its rows are not those that its deltas sum up", (hint,)
         )
-    return _tree_edit(view, leaving, files)
+    made = _tree_edit(view, leaving, files)
+    names = frozenset(file.entry.file for file in files)
+    return made if far is None else replace(made, elsewhere=names)
+
+
+def _far_of(view: HavasuDataset, engine: Engine) -> FarDataset | None:
+    """Return a dataset as executors read and write it in a bucket, where its data is away."""
+    fetcher = view.storage.fetcher
+    if not (engine.distributed and view.storage.on_demand and fetcher and view.key):
+        return None
+    if view.order.is_hilbert:
+        return None  # rows that follow a curve are dealt out by no key
+    return far_dataset(view, fetcher.bucket(), apart=engine.apart)
+
+
+def _dealt(
+    view: FarDataset, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
+) -> list[WrittenFile]:
+    """Return the files that owners of intervals of keys write in the bucket."""
+    names = view.key.names
+    keys = view.schema.select(names)
+    return files_dealt(
+        names,
+        view.layout,
+        tasks,
+        [task for entry in chosen for task in view.scan_file(entry, keys)],
+        view.url,
+        engine,
+        input_bytes=sum(entry.size for entry in chosen),
+        description=f"Writing {view.path}",
+    )
 
 
 def files_to_optimize(view: HavasuDataset) -> list[Entry]:

@@ -121,7 +121,8 @@ def _as_in(view: HavasuDataset, parent: HavasuDataset) -> TreeEdit:
 
 def _summed(view: HavasuDataset, engine: Engine) -> tuple[int, dict[int, Digest]]:
     """Return the sums of a dataset, from its rows."""
-    rows, digests = add_up(view.scan(), view.schema, engine, description=f"Reading {view.path}")
+    what, anywhere = f"Reading {view.path}", not view.storage.on_demand
+    rows, digests = add_up(view.scan(), view.schema, engine, description=what, anywhere=anywhere)
     entries = view.entries.values()
     deleted = sum(sum(entry.targets.values()) for entry in entries)
     stored = sum(entry.rows for entry in entries if entry.content is Content.DATA)

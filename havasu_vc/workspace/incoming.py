@@ -138,7 +138,8 @@ def _as_files(
     gone, come = Digests(), Digests()
     with Edit(view, layout=edits.layout, documents=foreign_documents(edits)) as edit:
         tasks = [task for e in edits.removed for task in view.scan_file(e, edits.schema)]
-        rows, sums = add_up(tasks, edits.schema, engine, description=f"Reading {edits.path}")
+        what, anywhere = f"Reading {edits.path}", not storage.on_demand
+        rows, sums = add_up(tasks, edits.schema, engine, description=what, anywhere=anywhere)
         if rows != sum(edits.live_before(entry) for entry in edits.removed):
             raise CorruptDatasetError(edits.path, "its files do not hold the rows that they did")
         gone.add(sums)

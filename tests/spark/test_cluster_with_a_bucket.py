@@ -122,6 +122,8 @@ def do(what, *how):
         repo.create_branch(how[0])
     elif what == "switch":
         repo.switch(how[0])
+    elif what == "optimize":
+        repo.optimize(datasets=["t"])
     elif what == "checkout":
         repo.workspace.check_out_to(how[0], dataset="t")
     elif what == "locally":
@@ -317,13 +319,14 @@ def test_a_history_is_made_in_the_bucket_alone(
         model = merged_values(base, model, theirs, otherwise=theirs)
         models.append(model)
     model = locally(model, 100, "last")
-    steps.append(("checkout", f"s3://cluster/maps-{how}/t"))
+    steps += [("optimize",), ("checkout", f"s3://cluster/maps-{how}/t")]
     killed = how == "killed"
     given = [(random_.randrange(1, 4) * killed, step) for step in steps]
     said = run_on(cluster, HISTORY, repo.path, cluster.worker, json.dumps(given))
 
     totals = len(model), sum(model), len(set(model.values()))
-    commits = sum(step[0] not in ("branch", "switch", "checkout", "merge") for step in steps)
+    other = ("branch", "switch", "checkout", "merge", "optimize")
+    commits = sum(step[0] not in other for step in steps)
     few = " ".join(str(key) for key in sorted(model) if key < 50)
     count = str(len(model))
     assert said == [

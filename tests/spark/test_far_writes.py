@@ -255,3 +255,26 @@ def test_a_bucket_that_cannot_be_written_commits_nothing(far: Repo, spark: "Spar
 
 def _selector() -> pa.fs.FileSelector:
     return pa.fs.FileSelector("writes/data", recursive=True)
+
+
+def test_files_are_optimized_in_the_bucket(
+    far: Repo, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owned_imports, "PART_BYTES", 40_000)
+    write(spark.range(100, 9000, 7, 4).selectExpr("id", "concat('far ', id) AS name"), far, "big")
+    write(spark.range(0, 9000, 5, 2), far, "big", mode="delete")
+    model = names(spark, far)
+    before = require_files(reopened(far).dataset("big"))
+    assert before.delete_entries
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    far.with_settings(settings).optimize(datasets=["big"])
+
+    after = require_files(reopened(far).dataset("big"))
+    assert not after.delete_entries and after.data_entries != before.data_entries
+    assert after.snapshot.digests == before.snapshot.digests
+    assert names(spark, far) == model
+    assert files(far) == []
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+    assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
