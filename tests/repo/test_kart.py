@@ -408,12 +408,15 @@ def test_datasets_of_other_kinds_are_noted_and_left_alone(
     assert capsys.readouterr().out.split() == ["dem", "lidar", "points"]
     assert run(cli, ["diff", "HEAD^^...HEAD", "-o", "json:compact"]) == 0
     said = capsys.readouterr()
-    assert list(json.loads(said.out)["kart.diff/v1+hexwkb"]) == ["points", "<files>"]
+    shown = json.loads(said.out)["kart.diff/v1+hexwkb"]
+    assert list(shown) == ["dem", "points", "<files>"]
+    assert shown["dem"] == {"meta": {"title": {"+": "Heights"}}}
     for path in ("dem", "lidar"):
-        assert f"{path} differs and is not shown" in said.err
+        assert f"{path}: 1 tile differs, which Kart itself shows" in said.err
     assert run(cli, ["show", "HEAD"]) == 0
-    assert "another kind" not in capsys.readouterr().err
-    for arguments in (["create-patch", "HEAD^"], ["diff", "HEAD^^...HEAD", "dem"]):
-        assert run(cli, arguments) != 0
-        assert "a dataset of another kind (.raster-dataset.v1)" in capsys.readouterr().err
+    assert "Kart itself" not in capsys.readouterr().err
+    assert run(cli, ["diff", "HEAD^^...HEAD", "dem"]) == 0
+    assert capsys.readouterr().out == "+++ dem:meta:title\n+ Heights\n"
+    assert run(cli, ["create-patch", "HEAD^"]) != 0
+    assert "a dataset of another kind (.raster-dataset.v1)" in capsys.readouterr().err
     assert list(repo.fsck(full=True)) == []
