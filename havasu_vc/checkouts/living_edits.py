@@ -29,12 +29,18 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.exchange.living_store import LivingStore
-from havasu_vc.history.diff import diff_datasets, meta_changes
+from havasu_vc.history.diff import diff_datasets
 from havasu_vc.history.merge import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.diffs import (
+    ChangeCounts,
+    DatasetDiff,
+    DatasetHeader,
+    MetaChange,
+    meta_changes,
+)
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema

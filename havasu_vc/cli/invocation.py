@@ -24,7 +24,6 @@ import click
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
 from havasu_vc.errors import RepositoryNotFoundError, StateError, UnsupportedVersionError
-from havasu_vc.model.names import HAVASU_MARKER, KART_VERSION, OLD_VERSION
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -184,6 +183,7 @@ def _refuse_others(repo: Repo) -> None:
 
     One with Havasu datasets is ours, by whichever name.
     """
+    from havasu_vc.model.names import HAVASU_MARKER, KART_VERSION, OLD_VERSION
     from havasu_vc.store.trees import find_entry
 
     git, head = repo.git, repo.head()

@@ -19,7 +19,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.diffs import DatasetDiff, meta_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
@@ -27,7 +27,6 @@ __all__ = [
     "are_apart",
     "bytes_between",
     "diff_datasets",
-    "meta_changes",
     "planned_changes",
     "row_changes",
 ]
@@ -71,17 +70,6 @@ def bytes_between(old: Dataset | None, new: Dataset | None) -> int:
     from havasu_vc.datasets.havasu.diff import differing_entries
 
     return sum(entry.size for side in differing_entries(before, after) for entry in side)
-
-
-def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[MetaChange, ...]:
-    """Return the meta items that differ, by name."""
-    before = dict(old.meta) if old is not None else {}
-    after = dict(new.meta) if new is not None else {}
-    return tuple(
-        MetaChange(name, before.get(name), after.get(name))
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    )
 
 
 def row_changes(

@@ -35,6 +35,7 @@ __all__ = [
     "MetaChange",
     "MetaConflict",
     "count_meta",
+    "meta_changes",
 ]
 
 
@@ -115,6 +116,17 @@ class DatasetDiff:
         if header is None:
             raise ValueError(f"{self.path} is on neither side")
         return header
+
+
+def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[MetaChange, ...]:
+    """Return the meta items that differ, by name."""
+    before = dict(old.meta) if old is not None else {}
+    after = dict(new.meta) if new is not None else {}
+    return tuple(
+        MetaChange(name, before.get(name), after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
 
 
 # How many rows a change stream touches.

@@ -19,9 +19,9 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError, InvalidArgumentError, StateError
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
-from havasu_vc.history.diff import meta_changes, row_changes
+from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge_datasets import DatasetMerger, Versions
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, meta_changes
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.filters import RepoFilter, only_keys
 from havasu_vc.repo.opened import OpenRepo
