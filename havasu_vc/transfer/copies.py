@@ -59,8 +59,7 @@ from havasu_vc.repo.results import CommitResult, ExportResult, ImportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
 from havasu_vc.transfer.exports import ELSEWHERE
-from havasu_vc.transfer.import_histories import import_source
-from havasu_vc.transfer.imports import renamed, replacement
+from havasu_vc.transfer.imports import import_layers, renamed, replacement
 from havasu_vc.transfer.requests import CopyCommitRequest, CopyRequest, ImportRequest
 
 __all__ = ["add_datasets", "checkout_as", "commit_from"]
@@ -365,4 +364,5 @@ def add_datasets(
     with tempfile.TemporaryDirectory() as folder:
         with living.adopting(chosen, Path(folder)) as source:
             text = message or f"Add {', '.join(chosen)}"
-            return import_source(repo, ImportRequest(source, layers=chosen, message=text))
+            # Not `import_source`, which refuses to take the working copy for a file.
+            return import_layers(repo, ImportRequest(source, layers=chosen, message=text))
