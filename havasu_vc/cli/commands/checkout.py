@@ -152,6 +152,11 @@ def command(
             raise click.UsageError("--relocate stands alone")
         _tell(invocation, repo, repo.workspace.relocate())
         return
+    if (take or leave) and not repo.git.is_kart and repo.workspace.living is None:
+        raise click.UsageError(
+            "--dataset and --not-dataset go with a working copy, which `havasu-vc "
+            "create-workingcopy` makes; --dataset also with --to and --layout"
+        )
     if spatial_filter is not None:
         if names and branch is None:
             find_goal(repo, names[0], revisions=True, remotes=guess)
