@@ -107,6 +107,10 @@ def write_file(
                 f"options for GDAL do not go with {chosen.label}, which it does not write",
                 hints=(f"it writes {', '.join(each.value for each in _BY_GDAL)}",),
             )
+        if chosen is ExportFormat.CSV and gdal.key_as_fid:
+            raise InvalidArgumentError(
+                "rows of a CSV have no number beside their columns that the key could be"
+            )
         form = gdal
     geometries = outgoing_geometries(header, chosen, crs, notes)
     keep = _has_other_layers(path, chosen, gdal, overwrite=overwrite)

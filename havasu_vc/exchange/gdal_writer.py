@@ -289,6 +289,8 @@ def _how(
         options["SPATIAL_INDEX"] = "NO"
     elif format is ExportFormat.GEOJSON:
         options["SIGNIFICANT_FIGURES"] = "17"  # every double comes back as it was
+    elif format is ExportFormat.CSV and shape is not None:
+        options["GEOMETRY"] = "AS_WKT"  # without that it has no place for them, and fails
     elif format is ExportFormat.GEOJSONSEQ:
         options["COORDINATE_PRECISION"] = "17"  # decimal places; 7 if nothing is said
     wanted = layer.form

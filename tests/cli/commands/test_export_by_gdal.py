@@ -87,10 +87,23 @@ def test_the_type_of_a_layer_is_what_is_asked_for(places: Path, tmp_path: Path) 
     assert pyogrio.read_info(file)["geometry_type"] == "Point Z"
 
 
+@pytest.mark.parametrize("option", ["-lco SEPARATOR=SEMICOLON", "--no-primary-key-as-field"])
+def test_a_csv_has_its_geometries_where_gdal_writes_it(
+    places: Path, tmp_path: Path, option: str
+) -> None:
+    file = tmp_path / "out.csv"
+    succeed(invoke(["-C", places, "export", "places", file, *option.split()]))
+    rows = file.read_text().splitlines()
+    between = ";" if "lco" in option else ","
+    assert rows[0] == between.join(["WKT", *(["id"] if "lco" in option else []), "name"])
+    assert any("POINT" in row for row in rows[1:])
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("out.csv", ("-lco", "GEOMETRY=AS_WKT"), "do not go with CSV"),
+        ("out.parquet", ("-lco", "GEOMETRY=AS_WKT"), "do not go with GeoParquet"),
+        ("out.csv", ("--primary-key-as-fid",), "rows of a CSV have no number"),
         ("out.gpkg", ("-lco", "FID"), "they are NAME=VALUE"),
         ("out.tif", ("--layer", "one"), "without --crs, --plain or options for GDAL"),
         ("out.gpkg", ("--layer", "one", "--changes", "HEAD^?...HEAD"), "with --changes"),
