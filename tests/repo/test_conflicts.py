@@ -170,7 +170,7 @@ def test_text_keys_cannot_be_counted_on(tmp_path: Path) -> None:
     repo.switch("main")
     repo.merge("side")
 
-    with pytest.raises(InvalidArgumentError, match="no key of whole numbers"):
+    with pytest.raises(StateError, match="does not have an integer primary key"):
         repo.resolve_conflicts(["towns:feature:b"], renumber="ours")
     with pytest.raises(NoConflictError):
         repo.resolve_conflicts(renumber="ours")

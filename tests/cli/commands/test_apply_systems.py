@@ -89,7 +89,7 @@ def test_a_dataset_that_is_not_there(run: Run, tmp_path: Path) -> None:
     result = run("apply", path)
 
     assert result.exit_code == 49
-    assert "no dataset 'nowhere'" in result.stderr
+    assert "the dataset 'nowhere', which is not there" in result.stderr
 
 
 def test_stars_of_old_patches_are_told(run: Run, tmp_path: Path) -> None:
