@@ -146,7 +146,8 @@ def choose_datasets(
                 view = repo.view(folders[path], base.revision.name)
                 make_table(repo, held.file, layer_of(held.file, view), view)
                 date_table(repo, held.file, view, base.revision)
-    for path in leave:
-        git.config.set(checkout_setting(path), "false")
+    else:
+        for path in leave:
+            git.config.set(checkout_setting(path), "false")
     for path in take:
         git.config.unset(checkout_setting(path))

@@ -81,8 +81,9 @@ class IcebergSource:
         """Return a task for each data file, or part of a large one."""
         layout = self.layout.select(columns)
         stored = self.stored.select(layout.schema.names)
-        if self.spread and isinstance(self.table.places, BucketPlaces):
-            tasks = bringing_tasks(self.table, stored, self.files)
+        places = self.table.places
+        if self.spread and isinstance(places, BucketPlaces):
+            tasks = bringing_tasks(self.table, places, stored, self.files)
         else:
             tasks = scan_tasks(self.table, schema=stored, files=self.files)
         return [task_of(read_rows, task, layout, str(self.table.location)) for task in tasks]

@@ -406,7 +406,8 @@ def run_on_copies(
 def _moved(value: Any, old: str, new: str) -> Any:
     """Return a task, or what it is told, with paths below one folder as those below another."""
     if isinstance(value, str):
-        return new + value[len(old) :] if value.startswith(old) else value
+        inside = value == old or value.startswith(f"{old}{os.sep}")
+        return new + value[len(old) :] if inside else value
     if isinstance(value, tuple):
         return tuple(_moved(each, old, new) for each in value)
     if is_dataclass(value) and not isinstance(value, (type, Schema)):

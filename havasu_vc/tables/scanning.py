@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
@@ -28,7 +28,6 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.tables.bucket import BucketPlaces
 from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.other_forms import in_parquet
 from havasu_vc.tables.positions import (
@@ -44,6 +43,9 @@ from havasu_vc.tables.positions import (
 )
 from havasu_vc.tables.snapshots import LiveFile, divides, live_files, partition_key, snapshot_of
 from havasu_vc.tables.table import Table
+
+if TYPE_CHECKING:
+    from havasu_vc.tables.bucket import BucketPlaces
 
 __all__ = [
     "DeleteIndex",
@@ -188,13 +190,13 @@ def scan_tasks(
     return tasks
 
 
-def bringing_tasks(table: Table, schema: Schema, files: Iterable[LiveFile]) -> list[Task]:
+def bringing_tasks(
+    table: Table, places: BucketPlaces, schema: Schema, files: Iterable[LiveFile]
+) -> list[Task]:
     """Return tasks that yield the live rows of files of a table in a bucket.
 
     Each brings a data file, and what deletes from it, to the machine that it runs on.
     """
-    places = table.places
-    assert isinstance(places, BucketPlaces)
     there, live = replace(table, places=places.later()), tuple(files)
     index = DeleteIndex((each for each in live if not each.is_data), table.metadata.partition_specs)
     planner, tasks = SourcePlanner(there), []
