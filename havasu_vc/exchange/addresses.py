@@ -94,7 +94,11 @@ def parse_table_address(text: str) -> tuple[str, str | None]:
     ('postgresql://ana@host/gis/parcels?a=b', 'lots')
     >>> parse_table_address("postgresql://ana@host/gis/parcels")
     ('postgresql://ana@host/gis/parcels', None)
+    >>> parse_table_address("data/2026/parcels.gpkg")
+    ('data/2026/parcels.gpkg', None)
     """
+    if not is_address(text):
+        return text, None
     try:
         parts = urlsplit(text)
     except ValueError:

@@ -21,6 +21,19 @@ def test_it_tells_what_came_in(run: Run, csv_file: Path) -> None:
     assert "Note" not in result.stderr
 
 
+def test_a_file_two_folders_down_is_a_file(
+    run: Run, csv_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data" / "2026"
+    folder.mkdir(parents=True)
+    csv_file.rename(folder / "lots.csv")
+    monkeypatch.chdir(tmp_path)
+
+    result = succeed(run("import", "data/2026/lots.csv", "--primary-key", "id", "-n"))
+
+    assert result.stderr.startswith("Would import 3 rows into lots")
+
+
 def test_without_a_key_it_says_what_that_means(run: Run, csv_file: Path) -> None:
     result = succeed(run("import", csv_file, "lots", "--no-primary-key"))
 
