@@ -45,7 +45,7 @@ from havasu_vc.face.conflicts import conflicts
 from havasu_vc.face.edits import edits, work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
 from havasu_vc.face.overview import changes, datasets, history, overview, refs, row
-from havasu_vc.face.rows import dataset, places, review, rows
+from havasu_vc.face.rows import dataset, differing, pictures, places, review, rows
 from havasu_vc.face.standing import Query, require_seen, standing
 from havasu_vc.library import Repo
 from havasu_vc.review import asset
@@ -60,7 +60,8 @@ POLICY = (
 THREADS = 4
 _OURS = frozenset(
     {"api.js", "app.js", "app.css", "boxes.js", "chart.js", "compare.js", "conflicts.js", "data.js"}
-    | {"history.js", "jobs.js", "lanes.js", "overview.js", "past.js", "words.js", "work.js"}
+    | {"history.js", "jobs.js", "lanes.js", "overview.js", "past.js", "rasters.js", "words.js"}
+    | {"work.js"}
 )
 _SHARED = frozenset(
     {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
@@ -76,6 +77,8 @@ _READING: dict[str, Callable[[Repo, Query], Any]] = {
     "datasets": datasets,
     "rows": rows,
     "places": places,
+    "differing": differing,
+    "pictures": pictures,
     "row": row,
     "standing": standing,
     "conflicts": conflicts,

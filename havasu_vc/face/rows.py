@@ -1,12 +1,14 @@
 """A dataset at a revision, and its rows by page, with where they lie on the map.
 
-Where the rows of a dataset lie in a box of the map: as shapes, or many as counts by cell.
+Where the rows of a dataset lie in a box of the map: as shapes, or many as counts by cell. Which of
+them another revision has otherwise, and pictures of one's raster at both.
 
 What a commit changed, or what differs between two revisions, as the page of a review.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 import re
@@ -16,16 +18,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.face.standing import Query, box_in, dataset_in, revision_in, whole_number
 from havasu_vc.geo.sketching import RING_PATH
 from havasu_vc.library import Repo
 from havasu_vc.looking import RowPlaces, extent_of
-from havasu_vc.review import ReviewOptions, listed_shapes, shown_values, type_words
+from havasu_vc.review import (
+    ReviewOptions,
+    listed_shapes,
+    raster_pictures,
+    shown_values,
+    type_words,
+)
 from havasu_vc.writers import writer_named
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["dataset", "places", "review", "rows"]
+__all__ = ["dataset", "differing", "pictures", "places", "review", "rows"]
 
 MOST_ROWS = 500
 LONGEST = 2_000
@@ -54,6 +62,7 @@ def dataset(repo: Repo, query: Query) -> dict[str, Any]:
                 "type": type_words(field),
                 "key": field.name in keys,
                 "geometry": field.geometry is not None,
+                "raster": field.raster is not None,
             }
             for field in view.schema.fields
         ],
@@ -145,6 +154,57 @@ def _rectangles(found: RowPlaces, box: tuple[float, float, float, float]) -> dic
         named = pa.StructArray.from_arrays(columns, names=names)
         keys = key_labels(named, found.view.schema.select(tuple(names))).to_pylist()
     return {"keys": keys, "shapes": {"kind": "globe", "crs": None, "rows": shapes}}
+
+
+def differing(repo: Repo, query: Query) -> dict[str, Any]:
+    """Return the keys of rows that two revisions have differently, of so many that a map shows."""
+    revision, against = revision_in(query), revision_in(query, "against")
+    path = dataset_in(repo, query, revision)
+    between = "..." if repo.git.follows_kart else ".."
+    keys: dict[str, None] = {}
+    for diff in repo.diff(f"{revision}{between}{against}", (path,)):
+        for batch in diff.changes:
+            for header, side in ((diff.old, batch.old_rows()), (diff.new, batch.new_rows())):
+                if header is not None and len(side):
+                    rows = pa.StructArray.from_arrays(side.columns, names=side.schema.names)
+                    keys |= dict.fromkeys(key_labels(rows, header.schema).to_pylist())
+            if len(keys) > MOST_SHAPES:
+                return {"keys": [], "more": True}
+    return {"keys": list(keys), "more": False}
+
+
+def pictures(repo: Repo, query: Query) -> dict[str, Any]:
+    """Return pictures of a row's raster; with another revision those of both, and what differs."""
+    revision, against = revision_in(query), query.get("against") and revision_in(query, "against")
+    path, key = dataset_in(repo, query, revision), query.get("key", "")
+    field = next((each for each in repo.dataset(path, revision).schema.fields if each.raster), None)
+    if field is None:
+        return {"pictures": []}
+    sides: list[pa.Array | None] = []
+    for at in (revision, against) if against else (revision,):
+        try:
+            page = repo.read_page(path, at, count=1, around=key)
+        except RowNotFoundError:
+            if not against:
+                raise
+            sides.append(None)
+            continue
+        known = field.name in page.rows.schema.names
+        sides.append(page.rows.column(field.name) if known else None)
+    if not any(side is not None for side in sides):
+        return {"pictures": []}
+    before, after = sides if against else (None, sides[0])
+    found = raster_pictures(repo.rasters.open_url)(field, before, after)
+    return {
+        "pictures": [
+            {
+                "side": each.side,
+                "words": each.words,
+                "png": base64.b64encode(each.png).decode("ascii"),
+            }
+            for each in found
+        ]
+    }
 
 
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"')

@@ -5,13 +5,14 @@ Where the rows of a dataset lie on the globe, as far as that is known without re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CrsError, InvalidArgumentError
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds
 from havasu_vc.looking.requests import RowsRequest
@@ -174,14 +175,16 @@ def _value(view: Dataset, name: str, text: str) -> pa.Scalar | None:
 
 
 def extent_of(view: Dataset) -> GeographicBounds | None:
-    """Return bounds in longitude and latitude of the first geometry column; None if unknown.
+    """Return bounds in longitude and latitude of the first geometry or raster column.
 
-    A dataset whose rows are not in data files keeps no bounds.
+    None if unknown. A dataset whose rows are not in data files keeps no bounds.
     """
     files = view.in_files
     column = next(iter(view.schema.geometries), None)
-    if files is None or column is None or column.geometry is None:
+    if files is None:
         return None
+    if column is None or column.geometry is None:
+        return _extent_of_rasters(view.schema, files.data_entries)
     found: Bounds | None = None
     for entry in files.data_entries:
         bounds = entry.bounds.get(column.id)
@@ -195,3 +198,13 @@ def extent_of(view: Dataset) -> GeographicBounds | None:
         return geographic_bounds(found, Crs(name, parsed.wkt, parsed.srid))
     except CrsError:
         return None
+
+
+def _extent_of_rasters(schema: Schema, entries: Iterable[Entry]) -> GeographicBounds | None:
+    """Return what holds the rasters of all files; None where one does not say where its are."""
+    column = next((each for each in schema.fields if each.raster is not None), None)
+    if column is None:
+        return None
+    areas = [entry.areas.get(column.id) for entry in entries]
+    known = [area for area in areas if area is not None]
+    return GeographicBounds.of(known) if len(known) == len(areas) else None

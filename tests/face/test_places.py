@@ -1,5 +1,6 @@
 """Rows and commits by a box on the map, and two revisions beside each other."""
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,30 @@ def test_two_revisions_are_swiped(
     assert page.text(".pane-name.right") == "old"
 
 
+def test_what_differs_is_told_by_row(
+    page: Tab, serving: Callable[[Path], Served], repo: Path
+) -> None:
+    served = serving(repo)
+    served.enter()
+    found = served.get("differing", dataset="points", against="side")
+    assert found == {"keys": ["7"], "more": False}
+    assert served.get("differing", dataset="points", at="side", against="side")["keys"] == []
+    served = serving(repo)
+    page.go(served.address)
+    # The address of a row leads there however far down it is, with both values where they differ.
+    for row in ("7", "200", "61&box=174.5,-42,174.7001,-40"):
+        shown(page, served, f"data?dataset=points&against=side&row={row}")
+        page.wait("document.querySelector('.past h3')")
+        page.wait(
+            "(() => { const row = document.querySelector('tr[aria-selected=true]');"
+            "const grid = document.querySelector('.grid').getBoundingClientRect();"
+            "const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1 };"
+            "return grid.top < top && bottom <= grid.bottom; })()"
+        )
+        assert ("\u2192 seven" in page.text(".past")) == (row == "7")
+    page.wait("document.querySelector('.chart-note')?.innerText.startsWith('Left 250 rows')")
+
+
 def test_rasters_lie_where_they_cover(
     page: Tab, serving: Callable[[Path], Served], tmp_path: Path
 ) -> None:
@@ -166,8 +191,50 @@ def test_rasters_lie_where_they_cover(
     west = f"{min(x) - 0.005},{min(y)},{min(x) - 0.004},{max(y)}"
     told = [each["subject"] for each in served.get("history", box=west)["commits"]]
     assert told == ["First flight"]
+    extent = served.get("overview")["datasets"][0]["extent"]
+    every = [
+        path for row in served.get("places", dataset="orthos")["shapes"]["rows"] for path in row
+    ]
+    assert extent[0] == pytest.approx(min(min(each[1]) for each in every))
+    assert extent[3] == pytest.approx(max(max(each[2]) for each in every))
+    # Pictures of both revisions, and of where they differ; which rasters do is told by row.
+    asked = {"dataset": "orthos", "at": "HEAD^", "against": "HEAD"}
+    assert served.get("differing", **asked) == {"keys": ["sheet_1.tif"], "more": False}
+    found = served.get("pictures", key="sheet_1.tif", **asked)["pictures"]
+    assert [each["side"] for each in found] == ["before", "after", "difference"]
+    assert base64.b64decode(found[2]["png"]).startswith(b"\x89PNG")
+    assert "10 of" in found[2]["words"]
+    (alone,) = served.get("pictures", dataset="orthos", key="sheet_1.tif")["pictures"]
+    assert alone["png"] == found[1]["png"] != found[0]["png"]
+    assert served.ask("/api/v1/pictures?dataset=orthos&key=none")[0] == 404
     # The address was used up above; another server has another.
     page.go(serving(repo).address)
+    page.run("void (location.hash = '#/data?dataset=orthos&against=HEAD%5E&row=sheet_1.tif')")
+    page.wait("document.querySelectorAll('.past .pictures img').length === 3")
+    page.wait("document.querySelector('.past .pictures img').naturalWidth > 40")
+    # On the map the middle one has its colours on either side of the line.
+    page.run("document.querySelector('.swipe').focus()")
+    seen = []
+    for side in ("Home", "End"):
+        page.key(side)
+        page.wait("document.querySelector('.chart')?.dataset.pictures === '6'")
+        page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        seen.append(page.run("document.querySelector('.chart canvas').toDataURL()"))
+    assert seen[0] != seen[1]
     page.run("void (location.hash = '#/data?dataset=orthos&row=sheet_2.tif')")
     page.wait("document.querySelector('.chart')?.dataset.drawn === '3'")
     page.wait("document.querySelector('.past h2')?.innerText === 'sheet_2.tif'")
+
+
+@pytest.mark.thorough
+def test_a_dataset_that_keeps_no_bounds_is_on_the_small_map(
+    page: Tab, serving: Callable[[Path], Served], tmp_path: Path
+) -> None:
+    repo, file = tmp_path / "kart", tmp_path / "points.csv"
+    succeed(invoke(["init", "--kart", repo]))
+    points(file, rows=5)
+    take: list[str | Path] = ["-C", repo, "import", file, "--primary-key", "id"]
+    succeed(invoke([*take, "--crs", "EPSG:4326", "-m", "Points"]))
+    served = serving(repo)
+    page.go(served.address)
+    page.wait("document.querySelector('[aria-label=Map] .chart')?.dataset.drawn === '1'")

@@ -271,6 +271,7 @@ export class Chart {
     this.scale.style.width = `${Math.round(length)}px`;
     this.scale.textContent = text;
     this.box.dataset.drawn = String(this.items.length);
+    this.box.dataset.pictures = String(this.items.filter((each) => each.image).length);
   }
 
   drawSide(side, colours) {
@@ -292,7 +293,8 @@ export class Chart {
     context.setLineDash(item.dashed ? [5, 4] : []);
     if (item.faint) context.globalAlpha = 0.45;
     const path = this.pathOf(item.paths);
-    const rings = item.paths.some(({ kind }) => kind === RING);
+    if (item.image) this.picture(item);
+    const rings = !item.image && item.paths.some(({ kind }) => kind === RING);
     if (rings) {
       context.fillStyle = colour;
       context.globalAlpha = item.faint || item.hollow ? 0.03 : strong ? 0.3 : 0.12;
@@ -314,6 +316,15 @@ export class Chart {
     }
     context.globalAlpha = 1;
     context.setLineDash([]);
+  }
+
+  // An image over what an item covers, with its own cells where they are large enough to be seen.
+  picture({ image, bounds }) {
+    const [left, top] = this.toScreen(bounds[0], bounds[1]);
+    const [right, bottom] = this.toScreen(bounds[2], bounds[3]);
+    this.context.globalAlpha = 1;
+    this.context.imageSmoothingEnabled = right - left < 2 * image.width;
+    this.context.drawImage(image, left, top, right - left, bottom - top);
   }
 
   dot(x, y, colour, colours, strong) {

@@ -4,11 +4,13 @@ import { element, value } from "./elements.js";
 
 const STEP = 0.05;
 
-// Shapes of both revisions as items of a map. What is alike on both sides stands in grey.
-export function bothSides(left, right) {
+// Shapes of both revisions as items of a map. What is alike on both sides stands in grey:
+// the rows that are not `differing`, or where that is not known the shapes that are the same.
+export function bothSides(left, right, differing) {
   const shapes = (found) => new Map((found.shapes?.rows ?? []).map((paths, i) => [found.keys[i] ?? `row ${i}`, paths]));
   const [before, after] = [shapes(left), shapes(right)];
-  const same = new Set([...before].filter(([key, paths]) => after.has(key) && JSON.stringify(paths) === JSON.stringify(after.get(key))).map(([key]) => key));
+  const alike = differing ? ([key]) => !differing.has(key) : ([key, paths]) => JSON.stringify(paths) === JSON.stringify(after.get(key));
+  const same = new Set([...before].filter((each) => after.has(each[0]) && alike(each)).map(([key]) => key));
   const one = (side) => ([key, paths]) => ({ key, paths, side, role: side, faint: same.has(key) });
   return [...[...before].map(one("before")), ...[...after].map(one("after"))].sort((a, b) => Number(b.faint) - Number(a.faint));
 }

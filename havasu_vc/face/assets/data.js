@@ -8,6 +8,7 @@ import { bothSides, swipeOf } from "./compare.js";
 import { element, replace, sentence, value } from "./elements.js";
 import { choice } from "./history.js";
 import { showPast } from "./past.js";
+import { Pictures } from "./rasters.js";
 import { number, plural } from "./text.js";
 import { bytes } from "./words.js";
 
@@ -54,6 +55,7 @@ class DataView {
       this.tools = boxTools(this.chart, query.box, (box) => go({ box: box && boxText(box) }));
       if (query.against) this.swipe = swipeOf(this.chart, query.at || "here", query.against);
     }
+    this.pictures = about.columns.some((each) => each.raster) ? new Pictures({ ...this.source, against: query.against }) : null;
     this.body = element("tbody");
     this.grid = element("div", { class: "grid", tabindex: "0", role: "region", "aria-label": "Rows" },
       element("table", { role: "grid", "aria-rowcount": about.rows + 1, "aria-label": `Rows of ${about.path}` }, element("thead", {}, element("tr", {}, [...this.columns, ...this.geometries].map((each) => element("th", { scope: "col", class: this.classOf(each) }, value(each.name, 40), each.key && " \u2022", element("span", { class: "type" }, sentence(each.type)))))), this.body));
@@ -79,6 +81,7 @@ class DataView {
   }
 
   async begin(key) {
+    this.look();
     if (key) await this.seek(key, false);
     else await this.load(0);
     this.look();
@@ -169,18 +172,26 @@ class DataView {
     const mine = this.asked;
     try {
       const ask1 = (at) => ask("places", { dataset: this.query.dataset, at, box });
-      const found = await Promise.all([ask1(this.source.at), ...(this.query.against ? [ask1(this.query.against)] : [])]);
+      const found = await Promise.all([ask1(this.source.at), ...(this.query.against ? [ask1(this.query.against), this.differing()] : [])]);
       if (mine !== this.asked) return;
-      this.showPlaces(found, !box);
+      this.showPlaces(found.slice(0, 2), !box);
+      await this.pictures?.illustrate(this.chart, this.chart.items.filter((each) => "key" in each), () => mine === this.asked);
     } catch (error) {
       this.chartNote.textContent = error.message;
     }
   }
 
+  // Which rows differ from the other revision; null where they are too many to tell by name.
+  async differing() {
+    if (this.keys !== undefined) return;
+    const { keys, more } = await ask("differing", { ...this.source, against: this.query.against });
+    this.keys = more ? null : new Set(keys);
+  }
+
   showPlaces(found, first) {
     const [left, right] = found;
     const sides = right ? ["before", "after"] : [null];
-    const items = right ? bothSides(left, right) : (left.shapes?.rows ?? []).map((paths, i) => ({ key: left.keys[i], paths }));
+    const items = right ? bothSides(left, right, this.keys) : (left.shapes?.rows ?? []).map((paths, i) => ({ key: left.keys[i], paths }));
     const cells = found.flatMap((each, i) => cellsOf(each, sides[i]));
     const box = boxOf(this.query.box);
     if (box) items.push({ box, hollow: true, dashed: true, role: "focus" });
@@ -214,6 +225,8 @@ class DataView {
       const found = await ask("rows", { ...this.source, box: this.query.box, key, count: 2 });
       if (!found.keys.includes(key)) throw new Error(`the row ${key} is not in the box`);
       const at = found.start + found.keys.indexOf(key);
+      this.total = found.total;
+      this.look();
       await this.load(Math.floor(at / PAGE));
       this.choose(at, true);
       if (focus) this.grid.focus();
@@ -253,10 +266,20 @@ class DataView {
     this.right.classList.add("chosen");
     this.past.hidden = false;
     const close = element("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => this.close() }, "\u2715");
-    const heading = element("header", {}, element("h2", {}, key === undefined ? `Row ${number(this.chosen + 1)}` : value(key, 80)), close);
+    const names = this.query.against && [this.query.at || "here", this.query.against];
+    const heading = [element("header", {}, element("h2", {}, key === undefined ? `Row ${number(this.chosen + 1)}` : value(key, 80)), close), key !== undefined && this.pictures?.beside(key, names)];
     if (key !== undefined) note("data", { ...this.query, row: key });
     const turn = ++this.wanted;
-    await showPast(this.past, { heading, key, columns: this.about.columns, cell: (name) => found.page.cells[name][found.at], query: { ...this.source }, isWanted: () => turn === this.wanted });
+    const other = key !== undefined && this.query.against ? await this.beside(key) : null;
+    if (turn !== this.wanted) return;
+    await showPast(this.past, { heading, key, columns: this.about.columns, cell: (name) => found.page.cells[name][found.at], other, query: { ...this.source }, isWanted: () => turn === this.wanted });
+  }
+
+  // The row as the other revision has it.
+  async beside(key) {
+    const name = this.query.against;
+    const found = await ask("rows", { dataset: this.query.dataset, at: name, key, count: 1 }).catch(() => null);
+    return { name, cells: found && Object.fromEntries(Object.entries(found.cells).map(([column, texts]) => [column, texts[0]])) };
   }
 
   // Mark the chosen row on the map, and bring it into sight.

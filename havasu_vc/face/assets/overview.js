@@ -6,12 +6,16 @@ import { element, replace, value } from "./elements.js";
 import { number, plural } from "./text.js";
 import { by, bytes, commitLink, counts, refs, when } from "./words.js";
 
+const MOST_READ = 300_000; // rows of a dataset whose places are read for the small map
+
 export async function showOverview(box) {
   const found = await ask("overview");
   const { datasets, branches } = found;
   const placed = datasets.filter((each) => each.extent);
+  // Those that keep no bounds are read, once all else is shown.
+  const unread = datasets.filter((each) => each.geometry && !each.extent && each.rows && each.rows <= MOST_READ);
   const recent = element("section", { class: "box", "aria-label": "Recent changes" });
-  const chart = placed.length ? new Chart("Where the datasets lie") : null;
+  const chart = placed.length || unread.length ? new Chart("Where the datasets lie") : null;
   replace(box,
     found.problems.map((each) => element("p", { class: "callout" }, value(each, 600))),
     element("div", { class: "glance" }, here(found), edited(found.edited), waits(found)),
@@ -23,9 +27,10 @@ export async function showOverview(box) {
       ),
     ),
   );
-  chart?.show(placed.map((each) => ({ name: each.path, key: each.path, box: each.extent })), { open: (path) => { location.hash = address("data", { dataset: path }); } });
+  const draw = () => chart?.show(placed.map((each) => ({ name: each.path, key: each.path, box: each.extent })), { open: (path) => { location.hash = address("data", { dataset: path }); }, keep: true });
+  draw();
   await recents(recent, found);
-  lasts(box, found.commit);
+  lasts(box, found.commit).then(() => extents(box, unread, found.commit, (one) => { placed.push(one); draw(); })).then(() => { if (!placed.length) box.querySelector("[aria-label=Map]")?.remove(); });
   return { key: (key) => chart?.key(key) };
 }
 
@@ -84,6 +89,15 @@ async function lasts(box, commit) {
     if (!cell.isConnected) return;
     const { commits: [last] } = await askOnce("history", { dataset: cell.dataset.dataset, at: commit, limit: 1 }).catch(() => ({ commits: [] }));
     if (last) replace(cell, commitLink(last, 60), element("div", { class: "dim" }, value(last.author, 40), " \u00b7 ", when(last.time)));
+  }
+}
+
+// Where datasets lie that keep no bounds, one after another.
+async function extents(box, datasets, commit, place) {
+  for (const each of datasets) {
+    if (!box.isConnected) return;
+    const found = await askOnce("places", { dataset: each.path, at: commit, count: 1 }).catch(() => null);
+    if (found?.kind === "globe" && found.box) place({ ...each, extent: found.box });
   }
 }
 

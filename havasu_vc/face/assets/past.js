@@ -1,19 +1,28 @@
 // The chosen row: its cells with the commits that they are from, and all commits that changed it.
 
 import { act, ask } from "./api.js";
-import { element, replace, value } from "./elements.js";
+import { element, marked, replace, value } from "./elements.js";
 import { plural } from "./text.js";
 import { by, commitLink, when } from "./words.js";
 
-// Fill a box with a row. `columns` are the dataset's, `cell` gives the text of one.
-export async function showPast(box, { heading, columns, cell, query, key, isWanted }) {
+// Fill a box with a row. `columns` are the dataset's, `cell` gives the text of one; `other` has
+// the `name` of a revision beside this one, and the texts there by column: none where it has no such row.
+export async function showPast(box, { heading, columns, cell, other, query, key, isWanted }) {
+  const shown = (text) => (text === null ? element("span", { class: "null" }, "null") : value(text, 500));
+  const both = (text, there) => {
+    if (there === undefined || there === text) return shown(text);
+    const [left, right] = text === null || there === null ? [shown(text), shown(there)] : marked(text, there, 500);
+    return [left, element("div", {}, "\u2192 ", right)];
+  };
+  const values = other?.cells ? ["Value \u2192 ", value(other.name, 40)] : "Value";
+  if (other && !other.cells) heading = [heading, element("p", { class: "chart-note" }, "There is no such row at ", value(other.name, 40), ".")];
   const sides = (blamed) => element("table", { class: "cells" },
-    element("thead", {}, element("tr", {}, ["Column", "Value", ...(blamed ? ["Last changed"] : [])].map((each) => element("th", { scope: "col" }, each)))),
+    element("thead", {}, element("tr", {}, ["Column", values, ...(blamed ? ["Last changed"] : [])].map((each) => element("th", { scope: "col" }, each)))),
     element("tbody", {}, columns.map((column) => {
       const text = cell(column.name);
       const from = blamed?.[column.name];
       return element("tr", {}, element("th", { scope: "row" }, element("span", { class: "field-name" }, value(column.name, 60))),
-        element("td", {}, text === null ? element("span", { class: "null" }, "null") : value(text, 500)),
+        element("td", {}, both(text, other?.cells?.[column.name])),
         blamed && element("td", { class: "small" }, from && [commitLink(from, 50), element("div", { class: "dim" }, value(from.author, 40), " \u00b7 ", when(from.time))]));
     })));
   replace(box, heading, sides(null), element("p", { class: "chart-note" }, key === undefined ? "This dataset has no key: its rows cannot be followed through history." : "Looking who it is from \u2026"));
