@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 from havasu_vc.checkouts import table_view
@@ -152,19 +153,7 @@ class TableMaker:
     ) -> LoadedTable:
         view = self.view(repo, path, versions[0])
         view.check_guard()
-        views = [view, *(self.view(repo, path, each) for each in versions[1:])]
-        same = [v for v in views if v.properties.table_uuid == view.properties.table_uuid]
-        versions = versions[: len(same)]
-        made = [
-            self._show(path, each, before, (now, then), form)
-            for each, before, now, then in zip(
-                versions,
-                [*versions[1:], None],
-                same,
-                [*same[1:], None],
-                strict=True,
-            )
-        ][:MOST]
+        made = self._shows(repo, path, versions, view.properties.table_uuid, form)
         shown, written = [each[:2] for each in made], [each[2] for each in made]
         versions = versions[: len(shown)]
         metadata = self._assembled(path, view, versions, shown, branch, form)
@@ -194,6 +183,30 @@ class TableMaker:
             place,
             (str(location), *files),
         )
+
+    def _shows(
+        self,
+        repo: OpenRepo,
+        path: str,
+        versions: Sequence[Version],
+        table: str,
+        form: TableForm,
+    ) -> list[tuple[Snapshot, Layout, tuple[str, ...]]]:
+        """Return what shows the newest versions that are of one table.
+
+        A view that was looked into holds the names of all its files, so there are two at a time.
+        """
+        made: list[tuple[Snapshot, Layout, tuple[str, ...]]] = []
+        now: HavasuDataset | None = self.view(repo, path, versions[0])
+        for version, older in zip_longest(versions[:MOST], versions[1:]):
+            if version is None or now is None:
+                break
+            then = None if older is None else self.view(repo, path, older)
+            if then is not None and then.properties.table_uuid != table:
+                older = then = None
+            made.append(self._show(path, version, older, (now, then), form))
+            now = then
+        return made
 
     def _show(
         self,

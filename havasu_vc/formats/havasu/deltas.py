@@ -125,7 +125,7 @@ def parse_delta(data: bytes, identity: str, where: str) -> Delta:
     files = expect(value.get("files"), list, "files", where)
     return Delta(
         identity,
-        expect(value.get("table"), str, "table", where),
+        sys.intern(expect(value.get("table"), str, "table", where)),
         expect(value.get("rows"), int, "rows", where),
         _epoch(value.get("epoch"), where),
         {int(number): (int(text[:16], 16), int(text[16:], 16)) for number, text in digests.items()},

@@ -36,6 +36,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import field
 from decimal import Decimal as Number
@@ -221,8 +222,8 @@ def entry_from_json(found: Any, file: str, where: str) -> Entry:
         return found
 
     def text(name: str) -> str:
-        found: str = expect(value.get(name), str, name, where)
-        return found
+        # Thousands of files name the same documents, which are held once.
+        return sys.intern(expect(value.get(name), str, name, where))
 
     try:
         return Entry(
