@@ -12,6 +12,7 @@ Conflicts of rows wait and are resolved as in a merge of ours; meanwhile git wai
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -83,10 +84,10 @@ def asked_of_git(repo: OpenRepo, *command: str, kind: str) -> GitResult:
     """
     if not repo.git.config.boolean("commit.gpgsign"):
         return repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
-    begun, logged = begun_before(repo.git, kind), _logged(repo)
+    begun, logged, since = begun_before(repo.git, kind), _logged(repo), time.time_ns()
     answer = repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
     made = {*_logged(repo)[len(logged) :], read_head(repo.git).commit} - {None, begun.commit}
-    spoilt = {commit for commit in made if commit is not None and is_spoilt(repo.git, commit)}
+    spoilt = {c for c in made if c is not None and is_spoilt(repo.git, c, since=since)}
     if spoilt:
         put_back(repo, begun)
         _forget_squash(repo)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -133,10 +134,11 @@ def commit_data_url(repo: OpenRepo, url: str) -> bool:
     set_up(repo)
     replace_file(path, changed, begun_in=repo.git.data_folder / "temporary")
     repo.git.git("add", "--", CONFIG_FILE)
-    message, before = f"Keep data at {url}", read_head(repo.git).commit
+    message, before, since = f"Keep data at {url}", read_head(repo.git).commit, time.time_ns()
     repo.git.git("commit", "--quiet", "--only", "-m", message, "--", CONFIG_FILE)
     made = read_head(repo.git).commit
-    if made is not None and made != before and is_spoilt(repo.git, made):
+    wanted = repo.git.config.boolean("commit.gpgsign")
+    if wanted and made not in (None, before) and is_spoilt(repo.git, made, since=since):
         repo.git.git("update-ref", *(("-d", "HEAD") if before is None else ("HEAD", before)))
         drop_commits(repo.git, [made])
         raise unsigned(NO_SIGNATURE)

@@ -22,6 +22,8 @@ from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import ObjectId, ObjectSource, ObjectWriter, read_object
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from havasu_vc.store.repository import GitRepository
 
 __all__ = [
@@ -202,10 +204,31 @@ def store_commit(
     return commit
 
 
-def is_spoilt(git: GitRepository, commit: ObjectId) -> bool:
-    """Whether what stands in a commit for a signature is none."""
+def is_spoilt(git: GitRepository, commit: ObjectId, *, since: int) -> bool:
+    """Whether what stands in a commit for a signature is none.
+
+    Nothing may stand there in commits that were stored before a time, in nanoseconds: of a
+    signature that is empty git makes a commit without any, and says nothing.
+    """
     data = read_object(git.objects, commit, "commit")
-    return b"\ngpgsig" in data.partition(b"\n\n")[0] and not _SIGNED.search(data)
+    if _SIGNED.search(data):
+        return False
+    return b"\ngpgsig" in data.partition(b"\n\n")[0] or _stored_since(git, commit, since)
+
+
+def _stored_since(git: GitRepository, commit: ObjectId, time: int) -> bool:
+    with suppress(FileNotFoundError):
+        file = _loose(git, commit)
+        return file.stat().st_mtime_ns >= time - _TICK
+    return False
+
+
+def _loose(git: GitRepository, identity: ObjectId) -> Path:
+    return git.common_directory / "objects" / identity[:2] / identity[2:]
+
+
+_TICK = 20_000_000
+"""Nanoseconds by which the time of a file may be behind the clock."""
 
 
 def drop_commits(git: GitRepository, commits: Collection[ObjectId]) -> None:
@@ -221,7 +244,7 @@ def drop_commits(git: GitRepository, commits: Collection[ObjectId]) -> None:
             if len(kept) < len(lines):
                 replace_file(log, b"".join(kept))
     for commit in commits:
-        (git.common_directory / "objects" / commit[:2] / commit[2:]).unlink(missing_ok=True)
+        _loose(git, commit).unlink(missing_ok=True)
 
 
 NO_SIGNATURE = "what the program that signs wrote is no signature"

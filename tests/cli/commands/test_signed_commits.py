@@ -142,7 +142,7 @@ GITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("what", GITS)
-@pytest.mark.parametrize("how", ["writes nonsense", "writes bytes"])
+@pytest.mark.parametrize("how", ["writes nonsense", "writes bytes", "leaves it empty"])
 def test_a_commit_that_git_spoils_is_put_back(
     repo: Repo, tmp_path: Path, what: str, how: str
 ) -> None:
@@ -174,9 +174,12 @@ def test_a_commit_that_git_spoils_is_put_back(
     assert_clean(repo)
 
 
-def test_where_data_is_is_not_said_by_a_commit_that_git_spoils(repo: Repo, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["writes bytes", "leaves it empty"])
+def test_where_data_is_is_not_said_by_a_commit_that_git_spoils(
+    repo: Repo, tmp_path: Path, how: str
+) -> None:
     before = seen(repo)
-    signer(repo, tmp_path, SIGNERS["writes bytes"][0])
+    signer(repo, tmp_path, SIGNERS[how][0])
 
     refused = run(repo, "data", "place", (tmp_path / "there").as_uri())
 
@@ -185,6 +188,23 @@ def test_where_data_is_is_not_said_by_a_commit_that_git_spoils(repo: Repo, tmp_p
     run_git("config", "--unset", "gpg.ssh.program", cwd=repo.path)
     succeed(run(repo, "data", "place", (tmp_path / "there").as_uri()))
     assert signatures(repo, "HEAD~1..HEAD")[0][0] == "G"
+
+
+def test_commits_of_others_that_nobody_signed_are_taken(repo: Repo, tmp_path: Path) -> None:
+    """A rebase and a merge come by them; those that git makes are signed."""
+    repo.create_branch("side")
+    write(repo, {**FIRST, 1: ("A", 1)}, message="Ours")
+    repo.switch("side")
+    run_git("config", "commit.gpgsign", "false", cwd=repo.path)
+    write(Repo.open(repo.path), {**FIRST, 2: ("B", 2)}, message="Theirs")
+    run_git("config", "commit.gpgsign", "true", cwd=repo.path)
+    repo.switch("main")
+
+    succeed(run(repo, "rebase", "side"))
+
+    assert signatures(repo, "HEAD~2..HEAD") == ["G Ours", "N Theirs"]
+    assert read(repo) == {1: ("A", 1), 2: ("B", 2)}
+    assert_clean(repo)
 
 
 def test_a_passphrase_that_nobody_can_type_is_told(repo: Repo, tmp_path: Path) -> None:
