@@ -1,7 +1,8 @@
 """Mutants of the code on which everything rests, and whether tests notice.
 
     python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [--examples 20] [MODULE ...]
-    python -m tests.mutants --into .mutants      goes on where it was stopped
+    python -m tests.mutants --into .mutants            goes on where it was stopped
+    python -m tests.mutants --into .mutants --again    runs the survivors of that once more
 
 Each mutant is a module with one small thing changed. It meets the tests of its group in
 `targets.toml` that run the changed lines, and it is killed when one of them fails, or has no end.
@@ -125,7 +126,9 @@ class Kept:
     Of a module that has changed nothing is known, and who survived some tests meets others.
     """
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, again: bool = False) -> None:
+        self.again = again
+        """Whether those who survived are run again, as with more time or examples."""
         self.file = None if file is None else file.absolute()
         self.found: dict[tuple[str, str, str], tuple[str, str]] = {}
         if self.file is not None and self.file.exists():
@@ -136,7 +139,9 @@ class Kept:
     def became(self, module: str, mutant: str, tests: Sequence[str]) -> str | None:
         """Return what became of a mutant of a module as it stands; None where it is to be run."""
         kept = self.found.get((module, _text([path_of(module)]), mutant))
-        if kept is None or (kept[1] not in ("killed", "late") and kept[0] != _text(tests)):
+        if kept is None:
+            return None
+        if kept[1] not in ("killed", "late") and (self.again or kept[0] != _text(tests)):
             return None
         return kept[1]
 
@@ -167,8 +172,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--examples", type=int, default=USUAL, help="of each property")
     parser.add_argument("--seed", type=int, default=1, help="which ones, where not all are run")
     parser.add_argument("--into", type=Path, help="keep what became of each, and go on from there")
+    parser.add_argument("--again", action="store_true", help="also those kept as survivors")
     given = parser.parse_args(arguments)
-    kept = Kept(given.into)
+    kept = Kept(given.into, given.again)
     end, known, wrong = time.monotonic() + given.seconds, survivors(), 0
     # Loaded once, for all children.
     import pyarrow.dataset

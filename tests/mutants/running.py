@@ -9,6 +9,7 @@ of a module's own lines (a constant, a default) cannot be, so a child begins ane
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -29,10 +31,13 @@ from typing import Any
 import pytest
 
 from tests.mutants.mutating import Mutant
+from tests.support import templates
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 5
 """How many times as long tests may take upon a mutant, which else does not end and is killed."""
+FIXTURES = 10
+"""Seconds that what is made once for several tests may take in the first of them."""
 MEMORY = 6 << 30
 """What a mutant may take before it is killed."""
 LATE = sys.maxsize - 1
@@ -40,6 +45,7 @@ LATE = sys.maxsize - 1
 OPTIONS = [
     "-q",
     "-s",
+    "--tb=no",
     "-W",
     "ignore::pytest.PytestAssertRewriteWarning",
     "-m",
@@ -103,9 +109,16 @@ class Warm:
         """Keeps what became of a mutant of a module: `killed`, `late`, `alive` or `unseen`."""
         self.outcomes: dict[str, Outcome] = {}
         self._failed = False
+        self._folder = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        with tempfile.TemporaryDirectory(
+            prefix="havasu-mutants-", ignore_cleanup_errors=True
+        ) as self._folder:
+            return self._loop(session)
+
+    def _loop(self, session: pytest.Session) -> bool:
         tests = self._as_they_are(session.items)
         seconds = sum(test.seconds for test in tests)
         self.tell(f"{len(tests)} tests of {', '.join(self.chosen)}: {seconds:.0f} s")
@@ -147,10 +160,10 @@ class Warm:
             return "unseen"
         limit = PATIENCE * sum(test.seconds for test in chosen) + 10
         if inside:
-            index = _in_child(lambda: self._upon(module, mutant, chosen), limit)
+            index = self._tried(lambda: self._upon(module, mutant, chosen), limit)
         else:
             names = [test.item.nodeid for test in chosen]
-            index = _in_child(lambda: _anew(module, mutant, names), limit + 30)
+            index = self._tried(lambda: _anew(module, mutant, names), limit + 30)
         if index is None:
             part = "" if len(chosen) == len(those) else f"  ({len(chosen)} of {len(those)} tests)"
             self.tell(f"  survives  {module}  {mutant.name}{part}")
@@ -162,6 +175,10 @@ class Warm:
         self.tell(f"  no end    {module}  {mutant.name}")
         return "late"
 
+    def _tried(self, work: Callable[[], int | None], limit: float) -> int | None:
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            return _in_child(work, limit, folder)
+
     def _upon(self, module: str, mutant: Mutant, tests: Sequence[_Timed]) -> int | None:
         """Return which test fails upon a mutant."""
         loaded = sys.modules.get(module)
@@ -170,6 +187,8 @@ class Warm:
         else:
             _exchange(path_of(module), mutant.code)
         for index, test in enumerate(tests):
+            # Of the processor: of a test that goes round for ever, on a busy machine too.
+            signal.setitimer(signal.ITIMER_PROF, PATIENCE * test.seconds + FIXTURES)
             if self._fails(test.item, None):
                 return index
         return None
@@ -184,9 +203,14 @@ class Warm:
 
     def _as_they_are(self, items: Sequence[pytest.Item]) -> list[_Timed]:
         """Return the tests that pass without a mutant."""
-        with tempfile.NamedTemporaryFile() as file:
-            _in_child(lambda: self._time(items, file.name), 3600)
-            found = pickle.loads(Path(file.name).read_bytes())
+        file = f"{self._folder}/as-they-are"
+        _in_child(lambda: self._time(items, file), 3600, self._folder)
+        found, empty, loaded = pickle.loads(Path(file).read_bytes())
+        # What every child would make, load and compile anew.
+        templates.begin_with(empty)
+        for name in loaded:
+            with suppress(Exception):
+                importlib.import_module(name)
         tests = []
         for item, (failed, seconds, lines) in zip(items, found, strict=True):
             if failed:
@@ -204,7 +228,10 @@ class Warm:
                 failed = self._fails(item, None)
                 seconds = time.process_time() + sum(os.times()[2:4]) - begin
             found.append((failed, seconds, set(lines)))
-        Path(file).write_bytes(pickle.dumps(found))
+        loaded = [
+            name for name in sys.modules if name.partition(".")[0] not in ("tests", "__main__")
+        ]
+        Path(file).write_bytes(pickle.dumps((found, templates.empty_made(), loaded)))
 
 
 class _watched:
@@ -237,8 +264,11 @@ class _watched:
         return lined
 
 
-def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
-    """Return what work returns in a child process; a large number where that dies, or is late."""
+def _in_child(work: Callable[[], int | None], limit: float, folder: str) -> int | None:
+    """Return what work returns in a child process; a large number where that dies, or is late.
+
+    It makes temporary files below a folder, which nobody who is killed removes.
+    """
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -246,6 +276,7 @@ def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(round(limit) + 1)
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            os.environ["TMPDIR"] = tempfile.tempdir = folder
             os.close(read)
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
@@ -258,7 +289,7 @@ def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
         answer = told.read()
     _, status = os.waitpid(child, 0)
     if not answer:
-        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF)
         return LATE if late else sys.maxsize
     found: int | None = pickle.loads(answer)
     return found

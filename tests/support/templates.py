@@ -51,6 +51,20 @@ def again(key: Hashable, make: Callable[[Path], object], path: Path) -> None:
         run_git("update-index", "--refresh", "-q", cwd=path, check=False)
 
 
+def empty_made() -> dict[Hashable, Path]:
+    """Return the empty repositories that were made, for a process that begins with them."""
+    return {
+        key: path
+        for key, path in _asked.items()
+        if path is not None and isinstance(key, tuple) and key[0] == "empty"
+    }
+
+
+def begin_with(made: dict[Hashable, Path]) -> None:
+    """Take what another process of this one's made."""
+    _asked.update(made)
+
+
 def copy_tree(source: Path, target: Path) -> Path:
     """Copy a folder with links as links, as `shutil.copytree` does in twice the time."""
     target.parent.mkdir(parents=True, exist_ok=True)
