@@ -6,9 +6,15 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu import settling
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
 from havasu_vc.sharing import CloneRequest
+from havasu_vc.testing.dataset_contract import changes_between, stream_of
+from havasu_vc.testing.memory import MemoryDatasets, rows_in
+from havasu_vc.testing.tables import Row
 from tests.repo.points import Rows, assert_clean, make, read
 from tests.support.git import run_git
 from tests.support.templates import LOCAL
@@ -72,5 +78,52 @@ def test_a_delete_file_that_is_absent_is_fetched_to_be_compared(tmp_path: Path) 
     origin = merged(tmp_path, 5, 6)
     clone, _ = Repo.clone(CloneRequest(str(origin.path), tmp_path / "clone", on_demand=True))
     view = view_of(Repo.open(clone.path, settings=LOCAL))
+    assert len(settling.in_question(view)) == 2
     assert settling.without_place(view) == set()
+    assert settling.in_question(view) == []
     assert read(clone) == {key: row for key, row in ROWS.items() if key not in (5, 6)}
+
+
+SCHEMA = Schema((Field(1, "id", Primitive.LONG, required=True), Field(2, "n", Primitive.INT)), (1,))
+NUMBERS: list[Row] = [{1: number, 2: number} for number in range(400)]
+
+
+class Deleting:
+    """A dataset from which sides delete rows, each in a delete file of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.datasets = MemoryDatasets(folder)
+        # What is read is what a commit would have stored.
+        object.__setattr__(self.datasets.storage, "staging", self.datasets.storage.files)
+        self.base = self.datasets.new(SCHEMA, NUMBERS)
+
+    def changed(self, old: HavasuDataset, *gone: int, back: tuple[int, ...] = ()) -> HavasuDataset:
+        rows = rows_in(old)
+        new = [row for row in rows if row[1] not in gone] + [NUMBERS[key] for key in back]
+        return self.datasets.apply(old, stream_of(changes_between(rows, new, SCHEMA), SCHEMA))
+
+    def together(self, *sides: HavasuDataset) -> HavasuDataset:
+        """Return all that the sides added, as where somebody took both in a merge by hand."""
+        files: dict[str, bytes] = {}
+        for side in sides:
+            assert isinstance(side.folder, MemoryFolder)
+            files |= side.folder.files
+        return HavasuDataset("parcels", MemoryFolder(files), self.datasets.storage)
+
+
+def deletes_of(view: HavasuDataset) -> set[str]:
+    return {entry.file for entry in view.delete_entries}
+
+
+def test_a_row_that_two_files_delete_is_meant_where_an_equal_one_came_back(tmp_path: Path) -> None:
+    made = Deleting(tmp_path)
+    another = made.changed(made.base, 300)
+    ours = made.changed(another, 3, 4)
+    theirs = made.changed(made.changed(made.base, 3, 5), back=(3,))
+    clashing = deletes_of(ours) - deletes_of(another) | deletes_of(theirs)
+
+    view = made.together(ours, theirs)
+    assert len(view.stored_entries) == 5
+    assert settling.without_place(view) == clashing
+    assert rows_in(view) == [row for row in NUMBERS if row[1] not in (3, 4, 5, 300)]
+    assert len(clashing) == 2 and not clashing & set(view.entries)

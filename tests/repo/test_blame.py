@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from havasu_vc.errors import (
     RowNotFoundError,
 )
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.history.blame import KeySet
 from havasu_vc.looking import BlameRequest
 from havasu_vc.looking.blaming import blame_dataset
 from tests.repo.points import Rows, add_column, make, read, table, write
@@ -339,3 +341,41 @@ def test_a_dataset_is_followed_to_where_it_was_before(
     places = {row.key[0]: row.commit and row.commit.id for row in found.rows()}
     wanted = dict.fromkeys(FIRST, first) | {2: second, 3: third}
     assert places == {key: wanted[key] for key in keys or FIRST}
+
+
+def test_a_commit_that_changes_the_key_is_to_blame_for_every_row(repo: Repo) -> None:
+    columns = repo.get_meta("points", ["schema.json"])["schema.json"]
+    for column in columns:
+        column["primaryKeyIndex"] = 0 if column["name"] == "name" else None
+    changed = repo.set_meta("points", {"schema.json": columns}).commit
+    assert repo.dataset("points").key.names == ("name",)
+
+    found = list(blame_dataset(repo.opened, BlameRequest("points")).rows())
+    assert len(found) == len(FIRST)
+    assert {row.commit.id for row in found if row.commit} == {changed}
+
+
+numbers = st.frozensets(st.integers(0, 9))
+
+
+@given(first=numbers, second=numbers, buts=st.tuples(st.booleans(), st.booleans()))
+def test_sets_of_keys_are_sets(
+    first: frozenset[int], second: frozenset[int], buts: tuple[bool, bool]
+) -> None:
+    every = frozenset(range(10))
+    hashes = np.arange(10, dtype=np.uint64)
+
+    def made(some: frozenset[int], but: bool) -> tuple[KeySet, frozenset[int]]:
+        keys = KeySet.of(np.array(sorted(some), np.uint64))
+        return (~keys, every - some) if but else (keys, some)
+
+    def held(keys: KeySet) -> set[int]:
+        return set(hashes[keys.has(hashes)].tolist())
+
+    (one, a), (other, b) = made(first, buts[0]), made(second, buts[1])
+    assert held(one) == a and held(other) == b
+    assert held(one & other) == a & b
+    assert held(one | other) == a | b
+    assert held(one - other) == a - b
+    assert held(~one) == every - a
+    assert one.empty == (not a and not buts[0])

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,3 +115,33 @@ def test_what_is_no_row_is_refused(repo: Repo) -> None:
     with pytest.raises(DatasetNotFoundError):
         list(repo.log(filters=["nothing:feature:1"]))
     assert ids(repo, "points:feature:99") == []
+
+
+def test_cells_of_a_column_that_came_later(repo: Repo) -> None:
+    add_column(repo, "extra")
+    before = repo.head().commit
+    rows = [{"id": 3, "name": "name 3", "height": 3, "extra": "more"}]
+    schema = repo.table("points").to_arrow().schema
+    filled = repo.write("points", pa.Table.from_pylist(rows, schema=schema)).commit
+    later = [{"id": 4, "name": "four", "height": 4, "extra": None}]
+    repo.write("points", pa.Table.from_pylist(later, schema=schema))
+
+    assert ids(repo, "points:feature:3", columns=["extra"])[0] == filled
+    assert before not in ids(repo, "points:feature:3", columns=["extra"])
+    assert filled not in ids(repo, "points:feature:4", columns=["extra"])
+    assert filled not in ids(repo, "points:feature:3", columns=["name", "height"])
+
+
+def test_cells_of_a_column_that_came_with_its_values(repo: Repo, tmp_path: Path) -> None:
+    first = repo.head().commit
+    release = tmp_path / "points.csv"
+    lines = [
+        f"{key},{name},{height},{'x' if key == 3 else ''}" for key, (name, height) in FIRST.items()
+    ]
+    release.write_text("\n".join(["id,name,height,extra", *lines]) + "\n")
+    came = repo.import_(release, "points", replace=True).commit
+
+    assert came is not None and came != first
+    assert ids(repo, "points:feature:3", columns=["extra"]) == [came, first]
+    assert ids(repo, "points:feature:4", columns=["extra"]) == [first]
+    assert ids(repo, "points:feature:3", columns=["name"]) == [first]

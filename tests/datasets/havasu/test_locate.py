@@ -1,5 +1,7 @@
 """Rows are looked for only in files whose range of keys may hold them."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -9,12 +11,24 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.datasets.havasu.locate import count_apart, entries_holding, may_hold
+from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.keys import KeyCache
+from havasu_vc.datasets.havasu.locate import (
+    count_apart,
+    entries_holding,
+    locate,
+    may_hold,
+    sound_key_cache,
+)
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Predicate
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.sharing import CloneRequest
+from havasu_vc.testing.memory import run_all
+from tests.datasets.havasu.test_checks import flip
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.tables import BY_ID, write
-from tests.support.templates import empty_repo
+from tests.support.templates import LOCAL, empty_repo
 
 KEYS: dict[str, list[list[Any]]] = {
     "whole": [[10, 12, 19], [20, 29], [30]],
@@ -118,3 +132,122 @@ def test_rows_are_counted_by_their_hashes(repo: Repo) -> None:
     assert counted((11, None)) == (0, 0, 0)
     assert counted((30, 5), (10, 0), (9, 1), (8, 2), (20, None), (19, 1)) == (2, 2, 1)
     assert counted((10, 1), (10, 1)) is None
+
+
+def wanted(view: HavasuDataset, *keys: Any) -> pa.RecordBatch:
+    schema = arrow_schema(view.schema.select(view.key.names))
+    return pa.RecordBatch.from_pylist([{"id": key} for key in keys], schema=schema)
+
+
+def caches(view: HavasuDataset) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in view.storage.keys.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_files_without_statistics_of_the_key_are_looked_into(repo: Repo) -> None:
+    view = files_of(repo)
+    (key,) = (field.id for field in view.key.fields)
+    for entry in view.data_entries:
+        bare = replace(entry, statistics={})
+        assert may_hold(bare, wanted(view, 10), view.schema)
+        for side in ("lower", "upper"):
+            known = replace(entry.statistics[key], **{side: None})
+            half = replace(entry, statistics={**entry.statistics, key: known})
+            assert may_hold(half, wanted(view, 10), view.schema)
+    assert may(view, 9, 20) == [False, True, False]
+    assert may(view, 31, 30) == [False, False, True]
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_keys_are_kept_for_files_that_may_hold_them_and_read_again(repo: Repo) -> None:
+    view = files_of(repo)
+    for path in view.storage.keys.iterdir():
+        path.unlink()
+
+    assert view.rows_with_keys(wanted(view, 10)).to_pylist() == [{"id": 10, "n": 0}]
+    kept = caches(view)
+    assert len(kept) == 1
+    assert view.rows_with_keys(wanted(view, 12)).to_pylist() == [{"id": 12, "n": 0}]
+    assert caches(view) == kept
+    for entry in view.data_entries:
+        assert len(sound_key_cache(view, entry).keys) == entry.rows
+    every = caches(view)
+    assert len(every) == 3 and kept.items() <= every.items()
+    for entry in view.data_entries:
+        sound_key_cache(view, entry)
+    assert caches(view) == every
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_damaged_keys_are_made_anew(
+    repo: Repo, whole: bool, removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody else removed them in between, and where nothing can be written."""
+    view = files_of(repo)
+    for path in view.storage.keys.iterdir():
+        flip(path, path.stat().st_size - 1)
+    before = caches(view)
+    if removed:
+        real = KeyCache.check_all if whole else KeyCache.find
+
+        def found_gone(cache: KeyCache, *given: Any) -> Any:
+            for path in view.storage.keys.iterdir():
+                path.unlink()
+            return real(cache, *given)
+
+        monkeypatch.setattr(KeyCache, real.__name__, found_gone)
+
+    def unwritable(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("havasu_vc.datasets.havasu.locate.write_key_cache", unwritable)
+        look(view, whole)
+    assert not caches(view)
+    monkeypatch.undo()
+    look(view, whole)
+    assert len(caches(view)) == 3 and caches(view).keys() == before.keys()
+
+
+def look(view: HavasuDataset, whole: bool) -> None:
+    if whole:
+        for entry in view.data_entries:
+            assert len(sound_key_cache(view, entry).keys) == entry.rows
+    else:
+        rows = view.rows_with_keys(wanted(view, 10, 20, 30)).to_pylist()
+        assert sorted(row["id"] for row in rows) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_rows_with_keys_are_planned_with_the_columns_that_are_wanted(repo: Repo) -> None:
+    view = files_of(repo)
+    for columns, expected in ((None, {"id": 20, "n": 0}), (["n"], {"n": 0})):
+        (batch,) = run_all(view.scan(columns, Predicate(keys=((20,),))))
+        assert batch.to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_what_is_absent_is_fetched_at_once_where_keys_are_not_known(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = CloneRequest(str(repo.path), tmp_path / "clone", on_demand=True)
+    clone, _ = Repo.clone(asked)
+    view = files_of(Repo.open(clone.path, settings=LOCAL))
+    brought: list[list[str]] = []
+    kind = type(view.storage.fetcher)
+    real: Any = kind.fetch  # type: ignore[union-attr]
+
+    def counted(fetcher: Any, files: Iterable[tuple[str, int]]) -> None:
+        found = list(files)
+        brought.append([file for file, _ in found])
+        real(fetcher, found)
+
+    monkeypatch.setattr(kind, "fetch", counted)
+    keys = hash_keys(wanted(view, 10, 20), view.schema)
+    assert len(list(locate(view, keys, wanted(view, 10, 20)))) == 2
+    assert [len(files) for files in brought] == [2]
+    brought.clear()
+    assert len(list(locate(view, keys))) == 2
+    assert [len(files) for files in brought] == [1]
