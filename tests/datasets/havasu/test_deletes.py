@@ -17,17 +17,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import (
     LARGE,
+    Deletion,
     are_large,
     large_digest,
     needs_originals,
     read_deleted_rows,
     read_positions,
 )
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.rasters import RASTER_TYPE, raster_field
+from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.testing.tables import batch_of
 from tests.repo.tables import BY_ID, write
 from tests.support.templates import empty_repo
 
@@ -241,3 +248,24 @@ def test_rows_without_large_values_need_no_data_file(repo: Repo) -> None:
     assert isinstance(view, HavasuDataset)
     needing = [needs_originals(view.file_path(entry)) for entry in view.delete_entries]
     assert sorted(needing) == [False, True]
+
+
+def test_deletes_of_one_file_may_come_in_pieces_in_order_of_files(tmp_path: Path) -> None:
+    schema = Schema((Field(1, "id", Primitive.LONG, required=True),), (1,))
+    store = DataFileStore(tmp_path / "store")
+    layout = FileLayout(schema, "columns", "parts", "order")
+
+    def gone(file: str, *keys: int) -> Deletion:
+        return Deletion(file, np.array(keys), batch_of([{1: key} for key in keys], schema))
+
+    one, other = "a" * 64, "b" * 64
+    pieces = [gone(one, 1), gone(one), gone(one, 2, 5), gone(other, 0)]
+    written = write_delete_file(pieces, layout, store, origin=Origin.EDIT)
+    assert written is not None and written.entry.targets == {one: 3, other: 1}
+    found = read_positions(str(store.path(written.entry.file)))
+    assert {file: list(places) for file, places in found.items()} == {one: [1, 2, 5], other: [0]}
+
+    with pytest.raises(ValueError, match="not in order"):
+        write_delete_file([gone(other, 0), gone(one, 1)], layout, store, origin=Origin.EDIT)
+    assert write_delete_file([gone(one)], layout, store, origin=Origin.EDIT) is None
+    assert not list(store.temporary().parent.iterdir())

@@ -151,7 +151,8 @@ def test_files_without_statistics_of_the_key_are_looked_into(repo: Repo) -> None
         bare = replace(entry, statistics={})
         assert may_hold(bare, wanted(view, 10), view.schema)
         for side in ("lower", "upper"):
-            known = replace(entry.statistics[key], **{side: None})
+            none: dict[str, Any] = {side: None}
+            known = replace(entry.statistics[key], **none)
             half = replace(entry, statistics={**entry.statistics, key: known})
             assert may_hold(half, wanted(view, 10), view.schema)
     assert may(view, 9, 20) == [False, True, False]
