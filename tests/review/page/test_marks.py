@@ -26,7 +26,11 @@ def test_rows_are_marked_and_told_in_a_comment(opened: Opened) -> None:
     tab.wait("!document.querySelector('.marks textarea').hidden")
     text = tab.run("document.querySelector('.marks textarea').value")
     lines = [line for line in text.splitlines() if line.startswith("- ")]
-    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"- `` {path}:{key} ``" for key in keys]
+    told = [line.removeprefix("- `` ").partition(" `` ")[0] for line in lines]
+    assert told == [f"{path}:{key}" for key in keys]
+    assert [" `` updated: `" in line for line in lines] == ["\u2192" in line for line in lines]
+    assert any("\u2192" in line for line in lines)
+    assert any(line.endswith(" inserted") for line in lines)
     assert barriers(tab) == []
     # The browser keeps them.
     tab.call("Page.reload")

@@ -66,12 +66,12 @@ export class Detail {
         dataset.place === "none" ? null : button("Show on the map (z)", find("target-icon").content.cloneNode(true), () => this.go(row)),
         this.copyButton(row),
         button("Close (Esc)", "\u2715", () => this.close())),
-      element("p", { class: "facts" },
+      element("div", { class: "facts" },
         element("span", { class: `badge ${KINDS[kind]}` }, KINDS[kind]),
         this.moved(dataset, at),
-        flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
+        flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag))),
+        this.marks(row)),
       this.cells(dataset, at, kind),
-      this.marks(row),
       this.undo ? undoing(this.undo, dataset.path, changes.label(row), this.columns(dataset, at, kind)) : null);
     this.box.scrollTop = 0;
     // A button that was made anew keeps the focus.

@@ -1,11 +1,13 @@
 // What a reader marks: rows that were seen, and rows in doubt, which make a comment. Both are
 // kept in this browser, under the review that they are of.
 
-import { KINDS } from "./changes.js";
+import { KINDS, UPDATE } from "./changes.js";
 import { element, find, replace } from "./elements.js";
+import { flagWords } from "./filters.js";
 import { number, plain, plural } from "./text.js";
 
 const MOST = 200; // rows in a comment
+const CELLS = 4; // of a row there
 
 export class Marks {
   constructor(changes, review) {
@@ -44,7 +46,8 @@ export class Marks {
     line.classList.toggle("seen", mark === "seen");
     line.classList.toggle("doubt", mark === "doubt");
     line.querySelector(".mark")?.remove();
-    if (mark) line.querySelector(".c-row").append(element("span", { class: "mark badge" }, mark === "seen" ? "seen" : "in doubt"));
+    const words = mark === "seen" ? "seen" : "in doubt";
+    if (mark) line.querySelector(".c-flags").prepend(element("span", { class: `mark of-${mark}`, title: words }, element("span", { "aria-hidden": "true" }, mark === "seen" ? "\u2713" : "?"), element("span", { class: "unseen" }, words)));
   }
 
   buttons(row, turned) {
@@ -69,7 +72,7 @@ export class Marks {
       if (row < 0) return [];
       const dataset = this.changes.datasetOf(row);
       const at = row - dataset.first;
-      return [`- ${code(`${dataset.path}:${this.changes.label(row)}`)} ${KINDS[dataset.kinds[at]]}`];
+      return [`- ${code(`${dataset.path}:${this.changes.label(row)}`)} ${KINDS[dataset.kinds[at]]}${changed(dataset, at)}${this.changes.flagsOf(row).map((flag) => `; ${flagWords(flag)}`).join("")}`];
     });
     if (names.length > MOST) lines.push(`- and ${plural(names.length - MOST, "row")} more`);
     return [`${plural(names.length, "row")} of ${code(this.review.base)} \u2192 ${code(this.review.head)} in doubt:`, "", ...lines, ""].join("\n");
@@ -88,8 +91,16 @@ export class Marks {
   }
 }
 
-function code(text) {
-  const shown = plain(text, 120);
+// What became what in a row that was updated.
+function changed(dataset, at) {
+  if (dataset.kinds[at] !== UPDATE) return "";
+  const text = (side) => (side === null ? "none" : side.text === null ? "null" : code(side.text, 60));
+  const words = dataset.cells(at, CELLS + 1).map(({ column, old, now }) => (column.kind === "value" ? `${code(column.name, 40)} ${text(old)} \u2192 ${text(now)}` : `${code(column.name, 40)} changed`));
+  return `: ${words.slice(0, CELLS).join(", ")}${words.length > CELLS ? ", \u2026" : ""}`;
+}
+
+function code(text, longest = 120) {
+  const shown = plain(text, longest) || " ";
   const fence = "`".repeat(1 + Math.max(0, ...(shown.match(/`+/g) ?? []).map((each) => each.length)));
   return fence.length > 1 ? `${fence} ${shown} ${fence}` : fence + shown + fence;
 }

@@ -24,7 +24,8 @@ export class Table {
     this.scroller.addEventListener("keydown", (event) => this.key(event));
     this.body.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("dblclick", () => this.selected >= 0 && this.open(this.selected));
-    new ResizeObserver(() => this.request()).observe(this.scroller);
+    // The chosen row stays in sight where what is told of it takes room.
+    new ResizeObserver(() => { this.bring(); this.request(); }).observe(this.scroller);
   }
 
   show(rows) {
@@ -105,16 +106,19 @@ export class Table {
     const old = this.made.get(this.place(this.selected));
     if (old) old.setAttribute("aria-selected", false);
     this.selected = row;
-    const index = this.place(row);
-    if (index >= 0) {
-      const { scrollTop, clientHeight } = this.scroller;
-      const top = index * HEIGHT;
-      if (top < scrollTop) this.scroller.scrollTop = top;
-      else if (top + HEIGHT > scrollTop + clientHeight - 34) this.scroller.scrollTop = top + HEIGHT - clientHeight + 34;
-    }
+    this.bring();
     this.draw();
-    const now = this.made.get(index);
-    if (now) now.setAttribute("aria-selected", true);
+    this.made.get(this.place(row))?.setAttribute("aria-selected", true);
+  }
+
+  // Scroll the chosen row into sight.
+  bring() {
+    const index = this.place(this.selected);
+    if (index < 0) return;
+    const { scrollTop, clientHeight } = this.scroller;
+    const top = index * HEIGHT;
+    if (top < scrollTop) this.scroller.scrollTop = top;
+    else if (top + HEIGHT > scrollTop + clientHeight - 34) this.scroller.scrollTop = top + HEIGHT - clientHeight + 34;
   }
 
   // Select a row some lines further.
