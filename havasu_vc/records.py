@@ -2,8 +2,8 @@
 
 Every command makes some 75 of them while its modules load. The standard library
 compiles six methods for each, one by one, and that is a tenth of what a small diff
-takes. Here only `__init__` is compiled; the other methods are the same for all records
-and look their fields up. What comes out is a dataclass like any other: `fields`,
+takes. Here only `__init__` is compiled, when it is first asked for; the other methods are the same
+for all records and look their fields up. What comes out is a dataclass like any other: `fields`,
 `replace`, `asdict`, matching, pickling and type checkers know it as one. Classes that
 are not frozen and slotted, or have dataclasses above them, are made by the standard
 library. See docs/design/013-start-up.md.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
 from dataclasses import dataclass as standard
 from operator import attrgetter
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def _record(plain: type) -> type:
     cls: Any = standard(init=False, repr=False, eq=False, slots=True)(plain)
     cls.__dataclass_params__ = _Model.__dict__["__dataclass_params__"]
     members = fields(cls)
-    cls.__init__ = _initializer(cls, members)
+    for member in members:
+        if not member.init:
+            raise TypeError(f"{cls.__qualname__}.{member.name}: records have no such fields")
+    cls.__init__ = _Initializer(cls, members)
     cls.__setattr__, cls.__delattr__ = _refuse_to_set, _refuse_to_delete
     cls.__getstate__, cls.__setstate__ = _state, _set_state
     if "__repr__" not in own:
@@ -64,14 +68,27 @@ def _record(plain: type) -> type:
     return cls  # type: ignore[no-any-return]
 
 
-def _initializer(cls: Any, members: Sequence[Field[Any]]) -> Callable[..., None]:
+class _Initializer:
+    """The place of a record's `__init__` until it is asked for; most are not, in one command."""
+
+    __slots__ = ("_cls", "_members")
+
+    def __init__(self, cls: Any, members: Sequence[Field[Any]]) -> None:
+        self._cls = cls
+        self._members = members
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = _initializer(self._cls, self._members)
+        self._cls.__init__ = made
+        return made.__get__(instance, owner)
+
+
+def _initializer(cls: Any, members: Sequence[Field[Any]]) -> FunctionType:
     """Compile `__init__`: with its parameters by name, as calls and errors show them."""
     known: dict[str, Any] = {"_MISSING": MISSING}
     parameters, lines = ["self"], []
     for member in sorted(members, key=lambda each: bool(each.kw_only)):
         name = value = member.name
-        if not member.init:
-            raise TypeError(f"{cls.__qualname__}.{name}: records have no such fields")
         known[f"_set_{name}"] = getattr(cls, name).__set__
         if member.kw_only and "*" not in parameters:
             parameters.append("*")

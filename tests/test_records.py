@@ -216,6 +216,27 @@ def test_what_is_refused() -> None:
             part: int = field(init=False)
 
 
+def test_what_is_made_later_is_seen_as_the_standard_librarys() -> None:
+    for name in OURS:
+        ours, theirs = OURS[name], THEIRS[name]
+        assert [*inspect.signature(ours).parameters] == [*inspect.signature(theirs).parameters]
+
+    @records.dataclass(frozen=True, slots=True)
+    class Above:
+        number: int
+
+    class Under(Above):
+        __slots__ = ("more",)
+
+        def __init__(self, number: int) -> None:
+            super().__init__(number)
+            object.__setattr__(self, "more", number + 1)
+
+    made = Under(3)
+    assert (made.number, made.more) == (3, 4)  # type: ignore[attr-defined]
+    assert Above(3).number == 3
+
+
 @records.dataclass(frozen=True, slots=True)
 class Sent:
     """One that can be pickled."""
