@@ -13,9 +13,10 @@ other. A work tree or an index apart from the repository's own is refused, or to
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["PROGRESS", "Invocation", "check_named", "named_place"]
+__all__ = ["PROGRESS", "Invocation", "check_named", "named_place", "no_certificates"]
 
 PROGRESS = ("auto", "json", "none")
 """How progress is told: bars on a terminal, lines of JSON, or not."""
@@ -135,7 +136,8 @@ class Invocation:
         Without `rows`, for a command that reads none, Arrow need not be loaded. With `oldest`
         those of Kart's forms V0 and V1 are opened too, which hold nothing that is read here.
         """
-        from havasu_vc.library import Repo
+        with no_certificates():
+            from havasu_vc.library import Repo
 
         if rows:
             from havasu_vc.cli.quick_arrow import leave_pandas_out
@@ -162,6 +164,25 @@ class Invocation:
         if self.json_errors or not sys.stderr.isatty():
             return None
         return TerminalProgress(color=self.color)
+
+
+@contextlib.contextmanager
+def no_certificates() -> Iterator[None]:
+    """Let libgit2 find none while it is loaded: `git` talks to servers, libgit2 never does.
+
+    pygit2 has it parse whatever this machine trusts, which takes ten milliseconds.
+    """
+    ours = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": os.path.dirname(__file__)}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _refuse_oldest(git: GitRepository) -> None:
