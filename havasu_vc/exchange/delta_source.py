@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError, UnsupportedTypeError
+from havasu_vc.exchange.geoarrow import FoundGeometry
 from havasu_vc.exchange.geoparquet import group_boxes, may_meet, sound_box
 from havasu_vc.exchange.layout import (
     CrsNames,
@@ -28,12 +29,7 @@ from havasu_vc.exchange.layout import (
     lay_out,
     stored_batches,
 )
-from havasu_vc.exchange.parquet import (
-    FoundGeometry,
-    find_geometries,
-    require_sound_packing,
-    unreadable,
-)
+from havasu_vc.exchange.parquet import find_geometries, require_sound_packing, unreadable
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, Box, SourceOptions
 from havasu_vc.formats.delta import (
     DeltaColumn,

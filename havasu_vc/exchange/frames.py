@@ -13,7 +13,12 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, InvalidArgumentError
-from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS, to_wkb
+from havasu_vc.exchange.geoarrow import (
+    NATIVE_ENCODINGS,
+    FoundGeometry,
+    extension_geometry,
+    to_wkb,
+)
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
@@ -22,9 +27,7 @@ from havasu_vc.exchange.layout import (
     stored_batches,
     stored_geometry,
 )
-from havasu_vc.exchange.parquet import FoundGeometry, extension_geometry
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, Source, SourceOptions
-from havasu_vc.exchange.sources import windowed
 from havasu_vc.geo.crs import parse_crs, same_crs
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
@@ -149,7 +152,11 @@ def open_frame(rows: Rows, name: str, options: SourceOptions) -> Source:
         natives={n: g.encoding for n, g in found.items() if g.encoding in NATIVE_ENCODINGS},
         key_hint=index,
     )
-    return source if options.bbox is None else windowed(source, options.bbox)
+    if options.bbox is None:
+        return source
+    from havasu_vc.exchange.sources import windowed
+
+    return windowed(source, options.bbox)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""GeoArrow's native geometry columns as WKB, and WKB as such columns.
+"""GeoArrow's columns: what their types say of them, native ones as WKB, and WKB as such columns.
 
 A native column is a nest of Arrow lists around a struct of coordinates, so all
 coordinates lie together. Its WKB is the same coordinates with small headers between
@@ -8,18 +8,29 @@ both are put in place with numpy, level by level, never row by row.
 
 from __future__ import annotations
 
+import json
 import struct
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError, UnsupportedTypeError
+from havasu_vc.formats.iceberg.native_geometry import EDGES, NO_CRS
 from havasu_vc.geo.wkt import ragged
+from havasu_vc.model import compute as pc
+from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 
-__all__ = ["NATIVE", "NATIVE_ENCODINGS", "NativeColumn", "native_dimensions", "to_wkb"]
+__all__ = [
+    "NATIVE",
+    "NATIVE_ENCODINGS",
+    "FoundGeometry",
+    "NativeColumn",
+    "extension_geometry",
+    "native_dimensions",
+    "to_wkb",
+]
 
 
 Ints = npt.NDArray[np.int64]
@@ -278,3 +289,63 @@ class NativeColumn:
 
     def _axes(self) -> list[pa.Field]:
         return [pa.field(axis, pa.float64(), nullable=False) for axis in self.dimensions]
+
+
+# What a column says of itself by an extension type of Arrow.
+
+_NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGeometry:
+    """A geometry column of a file."""
+
+    encoding: str = "WKB"
+    """`WKB`, `WKT` or the name of a native GeoArrow encoding."""
+    crs: str | None = None
+    """Its coordinate reference system as the file says it; None when unknown."""
+    shape: str | None = None
+    """The one geometry type of all values, in capitals; None for any."""
+    edges: str | None = None
+    """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """Other properties that are kept: `epoch`, `orientation`, `covering`, `crs-text`."""
+
+    @property
+    def stored_encoding(self) -> Encoding:
+        """How values stand once native ones are WKB."""
+        return Encoding.WKT if self.encoding == "WKT" else Encoding.WKB
+
+
+def extension_geometry(field: pa.Field) -> FoundGeometry | None:
+    """Return what a GeoArrow extension type says of a column, None for any other."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        name = field.type.extension_name
+        raw = (
+            field.type.__arrow_ext_serialize__()
+            if hasattr(field.type, "__arrow_ext_serialize__")
+            else b""
+        )
+    else:
+        annotations = field.metadata or {}
+        name = annotations.get(_NAME, b"").decode(errors="replace")
+        raw = annotations.get(_METADATA, b"")
+    family, _, kind = name.partition(".")
+    if family not in ("geoarrow", "ogc"):
+        return None
+    if kind.lower() not in ("wkb", "wkt", *NATIVE_ENCODINGS):
+        return None
+    encoding = kind.upper() if kind.lower() in ("wkb", "wkt") else kind.lower()
+    try:
+        said = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        said = {}
+    said = said if isinstance(said, dict) else {}
+    crs = said.get("crs")
+    text = crs if crs is None or isinstance(crs, str) else json.dumps(crs)
+    if text and text.startswith("srid:"):
+        text = None if text == NO_CRS else f"EPSG:{text[5:]}"
+    if text and text.startswith("projjson:"):
+        text = None
+    edges = str(said.get("edges")).lower()
+    return FoundGeometry(encoding, text, None, edges if edges in EDGES else None)

@@ -26,11 +26,10 @@ from havasu_vc.exchange.layout import (
     require_names,
     stored_batches,
 )
-from havasu_vc.exchange.native_tables import NO_CRS
 from havasu_vc.exchange.source import Box, SourceOptions
 from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.metadata import parse_corner
-from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
+from havasu_vc.formats.iceberg.native_geometry import CRS_WKT, NO_CRS
 from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference, Snapshot
 from havasu_vc.geo.bounds import globe_box
 from havasu_vc.model.bounds import Bounds

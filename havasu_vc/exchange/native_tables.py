@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry
-from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry
+from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NO_CRS, NativeGeometry
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.crs import Crs, common_code, projection
 from havasu_vc.geo.text import geometry_types
@@ -29,7 +29,6 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "CRS_TEXT",
-    "NO_CRS",
     "Boxes",
     "arrow_schema_text",
     "edges_of",
@@ -149,8 +148,6 @@ def write_data_file(
 
 CRS_TEXT = "crs-text"
 """The property of a column with what a file called its system by number: `srid:5070`."""
-NO_CRS = "srid:0"
-"""The system of a type where none is known: no system at all would mean `OGC:CRS84`."""
 
 
 class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]

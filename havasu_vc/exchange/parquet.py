@@ -21,7 +21,14 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError, StorageError, UnsupportedTypeError
 from havasu_vc.exchange.far import SourceFile, opened, parts_below, shown, size_of
-from havasu_vc.exchange.geoarrow import NATIVE, NATIVE_ENCODINGS, native_dimensions, to_wkb
+from havasu_vc.exchange.geoarrow import (
+    NATIVE,
+    NATIVE_ENCODINGS,
+    FoundGeometry,
+    extension_geometry,
+    native_dimensions,
+    to_wkb,
+)
 from havasu_vc.exchange.geoparquet import (
     COVERING,
     DEFAULT_CRS,
@@ -38,7 +45,7 @@ from havasu_vc.exchange.layout import (
     listed,
     stored_batches,
 )
-from havasu_vc.exchange.native_tables import CRS_TEXT, NO_CRS
+from havasu_vc.exchange.native_tables import CRS_TEXT
 from havasu_vc.exchange.source import (
     MOST_BATCH_BYTES,
     MOST_BATCH_ROWS,
@@ -46,20 +53,17 @@ from havasu_vc.exchange.source import (
     Box,
     SourceOptions,
 )
-from havasu_vc.formats.iceberg.native_geometry import EDGES
+from havasu_vc.formats.iceberg.native_geometry import EDGES, NO_CRS
 from havasu_vc.model.arrow import INT96
 from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
-from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_systems import reporting_store_errors
 from havasu_vc.store.object_urls import is_url, shown_url
 
 __all__ = [
-    "FoundGeometry",
     "ParquetSource",
-    "extension_geometry",
     "find_geometries",
     "open_parquet",
     "require_sound_packing",
@@ -409,28 +413,6 @@ def _partition_value(value: str | None, type_: pa.DataType) -> object:
 # one counts.
 
 _SRID = re.compile(r"srid:[1-9]\d{0,8}")
-_NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
-
-
-@dataclass(frozen=True, slots=True)
-class FoundGeometry:
-    """A geometry column of a file."""
-
-    encoding: str = "WKB"
-    """`WKB`, `WKT` or the name of a native GeoArrow encoding."""
-    crs: str | None = None
-    """Its coordinate reference system as the file says it; None when unknown."""
-    shape: str | None = None
-    """The one geometry type of all values, in capitals; None for any."""
-    edges: str | None = None
-    """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
-    properties: tuple[tuple[str, str], ...] = ()
-    """Other properties that are kept: `epoch`, `orientation`, `covering`, `crs-text`."""
-
-    @property
-    def stored_encoding(self) -> Encoding:
-        """How values stand once native ones are WKB."""
-        return Encoding.WKT if self.encoding == "WKT" else Encoding.WKB
 
 
 def find_geometries(
@@ -524,40 +506,6 @@ def _logical_crs(said: str | None, metadata: Mapping[bytes, bytes]) -> str | Non
         return metadata.get(rest.encode(), said.encode()).decode(errors="replace")
     # A number is an EPSG code by the custom of every database that has them.
     return f"EPSG:{rest}" if kind == "srid" and rest.isdigit() else said
-
-
-def extension_geometry(field: pa.Field) -> FoundGeometry | None:
-    """Return what a GeoArrow extension type says of a column, None for any other."""
-    if isinstance(field.type, pa.BaseExtensionType):
-        name = field.type.extension_name
-        raw = (
-            field.type.__arrow_ext_serialize__()
-            if hasattr(field.type, "__arrow_ext_serialize__")
-            else b""
-        )
-    else:
-        annotations = field.metadata or {}
-        name = annotations.get(_NAME, b"").decode(errors="replace")
-        raw = annotations.get(_METADATA, b"")
-    family, _, kind = name.partition(".")
-    if family not in ("geoarrow", "ogc"):
-        return None
-    if kind.lower() not in ("wkb", "wkt", *NATIVE_ENCODINGS):
-        return None
-    encoding = kind.upper() if kind.lower() in ("wkb", "wkt") else kind.lower()
-    try:
-        said = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
-        said = {}
-    said = said if isinstance(said, dict) else {}
-    crs = said.get("crs")
-    text = crs if crs is None or isinstance(crs, str) else json.dumps(crs)
-    if text and text.startswith("srid:"):
-        text = None if text == NO_CRS else f"EPSG:{text[5:]}"
-    if text and text.startswith("projjson:"):
-        text = None
-    edges = str(said.get("edges")).lower()
-    return FoundGeometry(encoding, text, None, edges if edges in EDGES else None)
 
 
 def _is_binary(type_: pa.DataType) -> bool:

@@ -24,7 +24,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.schema import CRS
 from havasu_vc.formats.iceberg.metadata import parse_metadata
-from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, with_native_types
+from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NO_CRS, with_native_types
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
@@ -67,8 +67,6 @@ _OURS = frozenset(("format", "table-uuid", "markers", "last-column-id"))
 """The items of `dataset.json`, beside which properties are kept."""
 _GEOMETRIES = ("geometry", "geography")
 """How the types of Iceberg 3 begin that datasets have as columns of WKB."""
-NO_CRS = "srid:0"
-"""The system of a type where none is known."""
 _UNPARTITIONED = "leave them out: engines skip files by the bounds of their columns"
 _OUTSIDE = "it names a file outside of the folder that the catalog gave it"
 

@@ -22,8 +22,8 @@ import shapely
 from pyroaring import BitMap, BitMap64
 
 from havasu_vc.datasets.havasu.upgrading import parse_snapshot
+from havasu_vc.exchange.geoarrow import extension_geometry
 from havasu_vc.exchange.geoparquet import parse_geo
-from havasu_vc.exchange.parquet import extension_geometry
 from havasu_vc.formats.delta import delta_columns, geometry_columns, parse_corner, replay
 from havasu_vc.formats.havasu.deltas import parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import parse_entry

@@ -14,7 +14,8 @@ import shapely
 
 from havasu_vc.errors import CrsError, InvalidFileError
 from havasu_vc.exchange.export import ExportFormat, Written, write_file
-from havasu_vc.exchange.parquet import extension_geometry, logical_edges
+from havasu_vc.exchange.geoarrow import extension_geometry
+from havasu_vc.exchange.parquet import logical_edges
 from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.types import Encoding, Geometry

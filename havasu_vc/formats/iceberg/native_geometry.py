@@ -31,6 +31,7 @@ __all__ = [
     "CRS_WKT",
     "DEFAULT_CRS",
     "EDGES",
+    "NO_CRS",
     "RASTER_IDS",
     "RASTER_PARTS",
     "NativeGeometry",
@@ -48,6 +49,8 @@ __all__ = [
 
 EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 """The ways of edges on the globe that Parquet, Iceberg and Delta know."""
+NO_CRS = "srid:0"
+"""The system of a type where none is known: no system at all would mean `OGC:CRS84`."""
 NativeTypes = Mapping[int, str]
 """The native types of columns that our schema calls something else, as text by field id."""
 CRS_WKT = "havasu-vc.crs-wkt."
