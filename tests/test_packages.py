@@ -2,16 +2,13 @@
 
 import re
 import shlex
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml  # type: ignore[import-untyped]
 
 import havasu_vc
-from havasu_vc.cli import main as program
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -84,18 +81,3 @@ def test_the_container_copies_what_the_wheel_is_made_of_and_has_all_extras() -> 
         *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD")
     }
     assert 'ENTRYPOINT ["havasu-vc"]' in steps
-
-
-def test_elsewhere_it_says_where_it_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-
-    with pytest.raises(SystemExit) as left:
-        program.main()
-
-    assert left.value.code == 20
-    assert capsys.readouterr().err.splitlines() == [
-        "Error: havasu-vc runs on Linux and macOS",
-        "Hint: on Windows, install it in WSL",
-    ]

@@ -1,18 +1,22 @@
 """What only POSIX has stands in one module, and the program works where a system lacks it.
 
 No Windows is at hand here: the modules and calls that it lacks are taken away from a process,
-which then makes a repository and works in it. How its file system behaves is not tried by that.
+which then makes a repository and works in it. Files behave in it as there, too: none is removed
+or gets another name while it is open or read-only, none is renamed to a name that is taken, and
+only who may write makes bytes durable.
 """
 
 import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
-from havasu_vc import Repo
+from havasu_vc.cli.main import cli
+from havasu_vc.tables import locations
+from tests.everyday import rows
 
 PACKAGE = Path(__file__).parents[1] / "havasu_vc"
 HOME = "store/system.py"
@@ -81,6 +85,7 @@ class Gone:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Gone())
+shutil._USE_CP_SENDFILE = False
 # Windows locks bytes of a file, for whoever opened it.
 sys.modules["msvcrt"] = types.SimpleNamespace(get_osfhandle=lambda number: number)
 
@@ -102,45 +107,73 @@ for module, names in {CALLS!r}.items():
     for name in names:
         if name not in ("AF_UNIX", "statvfs"):  # Python itself was built with them
             vars(sys.modules[module]).pop(name, None)
+
+from havasu_vc.store import system
+
+READS, SHARED = os.O_RDONLY, set()
+system.WINDOWS = True
+system._lives_on_windows = lambda process: os.path.exists(f"/proc/{{process}}")
+
+def open_shared(path, flags):
+    number = os.open(path, flags, 0o666)
+    SHARED.add(number)
+    return number
+
+system._open_on_windows = open_shared
+
+def held(path):
+    # Whether this process has a file open, and not so that it may be removed.
+    path = os.path.realpath(path)
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{{name}}") == path and int(name) not in SHARED:
+                return True
+        except OSError:
+            pass
+    with open("/proc/self/maps") as maps:
+        return any(line.rstrip().endswith(path) for line in maps)
+
+def refused(name, *paths, taken=False):
+    call = getattr(os, name)
+
+    def guarded(source, *rest, **options):
+        if "dir_fd" in options and options["dir_fd"] is not None or options.get("src_dir_fd"):
+            return call(source, *rest, **options)
+        for path in (source, *rest):
+            path = os.fsdecode(path)
+            if os.path.isfile(path) and not os.path.islink(path):
+                if not taken or path != os.fsdecode(source):
+                    if not os.stat(path).st_mode & 0o222:
+                        raise PermissionError(13, "read-only", path)
+                if held(path):
+                    raise PermissionError(13, "another has it open", path)
+        if taken and os.path.exists(rest[0]):
+            raise FileExistsError(17, "it is there", rest[0])
+        return call(source, *rest, **options)
+
+    setattr(os, name, guarded)
+
+sync = os.fsync
+
+def sync_written(file):
+    number = file if isinstance(file, int) else file.fileno()
+    with open(f"/proc/self/fdinfo/{{number}}") as told:
+        flags = int(next(line for line in told if line.startswith("flags:")).split()[1], 8)
+    if flags & 3 == READS:
+        raise OSError(9, "Bad file descriptor")
+    sync(number)
+
+os.fsync = sync_written
+refused("unlink")
+refused("remove")
+refused("replace")
+refused("rename", taken=True)
 """
 
 WORK = """
-from havasu_vc.cli.main import cli
+from tests.everyday import work
 
-def run(*words):
-    try:
-        cli.main(list(words))
-    except SystemExit as left:
-        assert not left.code, (words, left.code)
-
-run("init", "repo")
-os.chdir("repo")
-run("import", "../a.csv", "lots", "--primary-key", "id")
-run("checkout")
-run("switch", "-c", "side")
-run("import", "../b.csv", "lots", "--replace", "-m", "Second")
-run("create-workingcopy", "../wc.gpkg")
-import sqlite3
-with sqlite3.connect("../wc.gpkg") as database:
-    database.execute("UPDATE lots SET name = 'due' WHERE id = 2")
-database.close()
-run("status")
-run("diff")
-run("commit", "-m", "By hand")
-run("diff", "main...side")
-run("switch", "main")
-run("merge", "side")
-run("log", "--oneline")
-run("gc")
-run("fsck", "--full")
-run("optimize")
-run("-C", "..", "clone", "repo", "copy")
-run("-C", "../copy", "log", "--oneline")
-run("-C", "../copy", "head", "lots")
-run("init", "--kart", "../kart")
-run("-C", "../kart", "import", "../b.csv", "lots", "--primary-key", "id")
-run("-C", "../kart", "log", "-p")
-run("--version")
+work()
 """
 
 IMPORTS = """
@@ -178,9 +211,27 @@ def test_every_module_is_imported_without_posix(tmp_path: Path) -> None:
 
 
 def test_a_repository_is_worked_in_without_posix(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,name\n1,one\n2,two\n")
-    (tmp_path / "b.csv").write_text("id,name\n1,uno\n2,two\n3,three\n")
     told = in_a_process(WITHOUT + WORK, tmp_path)
     assert "Second" in told and "By hand" in told and "havasu-vc 0." in told
-    rows = Repo.open(tmp_path / "copy").table("lots").to_arrow().to_pylist()
-    assert {row["id"]: row["name"] for row in rows} == {1: "uno", 2: "due", 3: "three"}
+    assert rows(str(tmp_path / "copy")) == {1: "uno", 2: "due", 3: "three"}
+
+
+@pytest.mark.parametrize(
+    "location", [r"Z:\data\t", "Z:/data/t", "file:/Z:/data/t", "file:///Z:/data/t"]
+)
+def test_locations_name_drives_on_windows(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "WINDOWS", True)
+
+    assert locations.local_path(location).replace("\\", "/") == "Z:/data/t"
+    assert locations.location_of(PureWindowsPath(location[-9:])) == "file:///Z:/data/t"  # type: ignore[arg-type]
+
+
+def test_who_begins_on_windows_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit) as left:
+        cli.main(["init", str(tmp_path / "repo")])
+
+    assert not left.value.code
+    assert "on Windows this is young" in capsys.readouterr().err

@@ -87,6 +87,11 @@ class Invocation:
         if not self.quiet:
             self._tell("note", text)
 
+    def note_system(self) -> None:
+        """Tell who makes a first repository of a system on which nobody has run this much."""
+        if sys.platform == "win32":
+            self.note("on Windows this is young: keep a copy of what you cannot lose, or use WSL")
+
     def notes(self, texts: Sequence[str]) -> None:
         """Tell several notes."""
         for text in texts:

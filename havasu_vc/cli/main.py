@@ -347,10 +347,6 @@ def cli(
 
 def main() -> NoReturn:
     """Run the command line of this process."""
-    if sys.platform == "win32" and os.environ.get("HAVASU_VC_ON_WINDOWS") != "1":
-        click.echo("Error: havasu-vc runs on Linux and macOS", err=True)
-        click.echo("Hint: on Windows, install it in WSL", err=True)
-        sys.exit(20)
     prepare_process()
     # What loading modules makes stays to the end, so looking through it for garbage
     # finds none: less often while they load, and not at all when the process goes.

@@ -149,9 +149,13 @@ def _write_run(
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"run-{uuid.uuid4().hex}.arrows"
     temporary = final.with_suffix(".tmp")
-    with pa.ipc.new_file(str(temporary), table.schema) as writer:
+    # A writer does not close what it opened itself, and nobody renames an open file on Windows.
+    with (
+        pa.OSFile(str(temporary), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema) as writer,
+    ):
         writer.write_table(table, max_chunksize=_BATCH)
-    temporary.rename(final)
+    temporary.replace(final)
     sample = pc.take(table.column(names[0]), arrow_array(np.arange(0, table.num_rows, _SAMPLE)))
     sample = sample.combine_chunks()
     count = len(sample)

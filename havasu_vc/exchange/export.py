@@ -36,6 +36,7 @@ from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
+from havasu_vc.store.system import sync_file
 
 __all__ = [
     "EXPORT_EXTENSIONS",
@@ -245,7 +246,8 @@ def _move(folder: Path, path: Path, *, overwrite: bool) -> None:
     written = sorted(folder.iterdir(), key=lambda part: part.name == path.name)
     try:
         for part in written:
-            _sync(part)
+            with suppress(OSError):
+                sync_file(part)
         if path.suffix.lower() == ".shp":
             for suffix in _SHAPEFILE_PARTS:
                 stale = path.with_suffix(suffix)
@@ -271,15 +273,6 @@ def _place(part: Path, path: Path) -> None:
         ) from error
     except OSError:
         os.replace(part, path)  # a file system without hard links
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # GeoPackages that another program has open, which are not replaced under it.

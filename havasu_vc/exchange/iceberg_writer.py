@@ -67,6 +67,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.tables.locations import local_path, location_of
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table, read_table, table_exists
@@ -100,7 +101,7 @@ def write_iceberg_3(
             else:
                 files = _write_files(data, plan, rows, f"00000-{run}")
             _commit(folder, old, plan, files, overwrite=overwrite)
-            kept |= {Path(file.path).name for file in files}
+            kept |= {Path(local_path(file.path)).name for file in files}
     return Written(sum(file.record_count for file in files), tuple(notes.lines))
 
 
@@ -214,7 +215,7 @@ def _written_by_tasks(
     files: list[DataFile] = []
     for written, lines in parts.written(writing, f"Writing {header.path}"):
         for file in written:
-            require_arrived(Path(file.path), file.file_size)
+            require_arrived(Path(local_path(file.path)), file.file_size)
         files += written
         for line in lines:
             notes.say(line)
@@ -268,7 +269,7 @@ def _described(path: Path, seen: _Seen) -> DataFile:
         statistics=column_statistics(metadata, schema.fields, {}),
         splits=split_offsets(metadata),
     )
-    file = data_file_of(entry, str(path), schema=schema, flavour=Flavour.ICEBERG)
+    file = data_file_of(entry, location_of(path), schema=schema, flavour=Flavour.ICEBERG)
     boxes = dict(seen.corners())
     native = seen.plan.types.keys()
     lower = {n: b for n, b in (file.lower_bounds or {}).items() if n not in native}
@@ -328,7 +329,7 @@ def _publish(folder: Path, old: Table | None, plan: _Plan, files: list[DataFile]
     rows |= {"total-data-files": len(files), "total-records": added}
     snapshot = replace(
         bare,
-        manifest_list=str(listed),
+        manifest_list=location_of(listed),
         summary={
             "operation": "append" if before is None else "overwrite",
             **{name: str(count) for name, count in rows.items()},
@@ -387,7 +388,7 @@ def _metadata(folder: Path, old: Table | None, plan: _Plan) -> TableMetadata:
     if old is None:
         return TableMetadata(
             str(uuid.uuid4()),
-            str(folder),
+            location_of(folder),
             now,
             plan.schema.last_id,
             {0: plan.schema},

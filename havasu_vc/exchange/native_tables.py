@@ -26,6 +26,7 @@ from havasu_vc.geo.crs import Crs, common_code, projection
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.records import dataclass
+from havasu_vc.store.system import sync_file
 
 __all__ = [
     "CRS_TEXT",
@@ -135,8 +136,7 @@ def write_data_file(
             group = next(following, [])
         if properties:
             writer.add_key_value_metadata(dict(properties))
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+    sync_file(path)
     return group
 
 

@@ -30,6 +30,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors, swap_folders
+from havasu_vc.store.system import sync_file
 
 __all__ = ["write_parquet_dataset"]
 
@@ -107,18 +108,13 @@ def write_part(
     try:
         count = write_parquet(attempt, header.schema, geometries, batches, notes=notes, form=form)
         with reporting_storage_errors(attempt.with_name(name)):
-            _sync(attempt)
+            sync_file(attempt)
             size = attempt.stat().st_size
             os.replace(attempt, Path(beside, _PARTS, name))
     finally:
         with suppress(OSError):
             attempt.unlink(missing_ok=True)
     yield report_batch(_Part(name, count, size, tuple(notes.lines)))
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager

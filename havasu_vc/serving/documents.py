@@ -43,6 +43,7 @@ from havasu_vc.serving.forms import TableForm, plain_schema
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.store.object_urls import is_url
+from havasu_vc.tables.locations import local_path, location_of
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.manifests import DATA_SEQUENCE, past_spec
 from havasu_vc.workspace.position_deletes import write_batch
@@ -221,12 +222,15 @@ class Documents:
 
     def spell(self, path: Path | str) -> str:
         """Return the location of a file or folder that clients are told of."""
-        return f"{LOCAL}{path}" if self.shared is None else self.shared.spell(path)
+        if self.shared is not None:
+            return self.shared.spell(path)
+        location = location_of(Path(path))
+        return location if location.startswith(LOCAL) else f"{LOCAL}{location}"
 
     def here(self, location: str) -> str:
         """Return the path of what has a location."""
         found = None if self.shared is None else self.shared.here(location)
-        return location.removeprefix(LOCAL) if found is None else str(found)
+        return local_path(location.removeprefix(LOCAL)) if found is None else str(found)
 
     def spelled(self, manifest: ManifestFile) -> ManifestFile:
         """Return a manifest that was written under the name that clients are told."""

@@ -36,7 +36,7 @@ from havasu_vc.errors import (
     NotYetSupportedError,
 )
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
-from havasu_vc.store.system import open_binary, set_mode
+from havasu_vc.store.system import WINDOWS, open_binary, set_mode, sync_file
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
@@ -239,8 +239,9 @@ class DataFileStore:
             elif not _NAME.fullmatch(sha256):
                 raise ValueError(f"{sha256!r} is not a sha256")
             set_mode(file.fileno(), temporary, 0o444)
-            os.fsync(file.fileno())
-            return sha256, os.fstat(file.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size
+        sync_file(temporary)
+        return sha256, size
 
 
 def _names(folder: Path, length: int) -> list[str]:
@@ -295,7 +296,7 @@ def linked_path(location: str) -> Path:
     sound = parts.scheme == "file" and parts.netloc in ("", "localhost")
     if not sound or not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise CorruptDatasetError(location[:200], "it is not the location of a file")
-    return Path(path)
+    return Path(path[1:] if WINDOWS and re.match("/[A-Za-z]:", path) else path)
 
 
 class LinkedFiles:

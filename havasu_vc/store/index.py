@@ -30,7 +30,7 @@ from havasu_vc.store.preparation import is_prepared, prepare
 from havasu_vc.store.refs import check_ref_name, read_head, read_ref
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
-from havasu_vc.store.system import hold_file
+from havasu_vc.store.system import hold_file, open_binary
 from havasu_vc.store.trees import find_datasets, find_entry
 
 __all__ = ["in_step", "mend", "moving_all", "sweep", "switch_worktree"]
@@ -138,7 +138,10 @@ def mend(repository: GitRepository) -> bool:
         return False
     mended = False
     for name in names:
-        with contextlib.suppress(FileNotFoundError), open(folder / name, "rb") as file:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(folder / name, "rb", opener=open_binary) as file,
+        ):
             try:
                 hold_file(file.fileno())
             except BlockingIOError:
@@ -373,7 +376,7 @@ def _marked(
     path = folder / uuid.uuid4().hex
     with reporting_storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "xb")
+        file = open(path, "xb", opener=open_binary)
     with file:
         with reporting_storage_errors(folder):
             hold_file(file.fileno(), wait=True)

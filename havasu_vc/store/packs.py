@@ -168,8 +168,8 @@ class PackWriter:
                 name = f"pack-{checksum.hex()}"
                 pack, index = self._folder / f"{name}.pack", self._folder / f"{name}.idx"
                 temporary_index = self._write_index(checksum)
-                os.rename(self._temporary, pack)
-                os.rename(temporary_index, index)
+                os.replace(self._temporary, pack)
+                os.replace(temporary_index, index)
                 fsync_folder(self._folder)
         except BaseException:
             self.discard()

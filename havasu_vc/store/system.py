@@ -20,6 +20,7 @@ with contextlib.suppress(ImportError):  # Windows
     _fcntl = fcntl
 
 __all__ = [
+    "WINDOWS",
     "clone_blocks",
     "hold_file",
     "is_mine",
@@ -28,9 +29,12 @@ __all__ = [
     "open_folder",
     "read_at",
     "set_mode",
+    "sync_file",
     "write_at",
 ]
 
+WINDOWS = os.name == "nt"
+"""Whether files behave as they do there: an open or read-only one stays where it is."""
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
@@ -46,7 +50,32 @@ def open_binary(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = Fa
     """Open a file of bytes, waiting for nobody; unless told to follow, a link is an error."""
     if not follow and not _NO_FOLLOW and os.path.islink(path):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    if WINDOWS:
+        return _open_on_windows(path, flags)
     return os.open(path, flags | _BINARY | _NO_WAIT | (0 if follow else _NO_FOLLOW), 0o666)
+
+
+def _open_on_windows(path: str | Path, flags: int) -> int:
+    # There, nobody removes or renames a file that another has open, unless it was opened so.
+    import ctypes
+    import msvcrt
+
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined,unused-ignore]
+    kernel.CreateFileW.restype = ctypes.c_void_p
+    reads = flags & (os.O_WRONLY | os.O_RDWR) != os.O_WRONLY
+    writes = flags & (os.O_WRONLY | os.O_RDWR) != os.O_RDONLY
+    access = (0x80000000 if reads else 0) | (0x40000000 if writes else 0)
+    if flags & os.O_CREAT:
+        how = 1 if flags & os.O_EXCL else 2 if flags & os.O_TRUNC else 4
+    else:
+        how = 5 if flags & os.O_TRUNC else 3
+    handle = kernel.CreateFileW(os.fspath(path), access, 7, None, how, 0x80, None)
+    if handle == ctypes.c_void_p(-1).value:
+        code = ctypes.get_last_error()  # type: ignore[attr-defined,unused-ignore]
+        reason = ctypes.FormatError(code)  # type: ignore[attr-defined,unused-ignore]
+        raise OSError(None, reason, os.fspath(path), code)
+    kept = flags & (os.O_APPEND | os.O_WRONLY | os.O_RDWR)
+    return int(msvcrt.open_osfhandle(handle, kept | _BINARY))  # type: ignore[attr-defined,unused-ignore]
 
 
 def read_at(number: int, size: int, offset: int) -> bytes:
@@ -95,12 +124,24 @@ def open_folder(folder: str | Path) -> int | None:
     return os.open(folder, os.O_RDONLY | _FOLDER) if _FOLDER else None
 
 
-def set_mode(number: int, path: str | Path, mode: int) -> None:
-    """Say who may read and write an open file."""
-    if hasattr(os, "fchmod"):
+def set_mode(number: int | None, path: str | Path, mode: int) -> None:
+    """Say who may read and write a file, open or not, where a read-only one can be removed."""
+    if WINDOWS:
+        mode |= 0o200
+    if number is not None and hasattr(os, "fchmod"):
         os.fchmod(number, mode)
     else:
         os.chmod(path, mode)
+
+
+def sync_file(path: str | Path) -> None:
+    """Make the bytes of a file durable that somebody wrote and closed."""
+    # Windows does so only for who may write.
+    number = os.open(path, (os.O_RDWR if WINDOWS else os.O_RDONLY) | _BINARY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def is_mine(status: os.stat_result) -> bool:
@@ -117,7 +158,7 @@ def clone_blocks(source: int, target: int) -> None:
 
 def lives(process: int) -> bool:
     """Whether a process of this machine lives."""
-    if os.name == "nt":
+    if WINDOWS:
         return _lives_on_windows(process)
     try:
         os.kill(process, 0)

@@ -31,11 +31,13 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.store.files import ALLOWED
+from havasu_vc.store.system import WINDOWS
 
 __all__ = [
     "TableFolders",
     "damaged",
     "local_path",
+    "location_of",
     "missing",
     "reading_document",
     "reading_table_file",
@@ -43,6 +45,9 @@ __all__ = [
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
+_DRIVE = re.compile(
+    r"(?:file:/(?://(?:localhost/)?)?)?([A-Za-z]:[/\\].*)", re.IGNORECASE | re.DOTALL
+)
 _LONGEST = 4096
 
 
@@ -54,6 +59,8 @@ def local_path(location: str) -> str:
     """
     if len(location) > _LONGEST or "\0" in location:
         raise InvalidArgumentError(f"{location[:80]!r}… is not the location of a file")
+    if WINDOWS and (match := _DRIVE.fullmatch(location)):
+        return os.path.normpath(match[1])
     if location.startswith("/") and not location.startswith("//"):
         return location
     if match := _FILE.fullmatch(location):
@@ -67,6 +74,11 @@ def local_path(location: str) -> str:
         f"{location!r} is not the location of a file",
         hints=("a location is an absolute path or begins with file:/",),
     )
+
+
+def location_of(path: Path) -> str:
+    """Return the location of a file or folder of this machine."""
+    return f"file:///{path.as_posix()}" if WINDOWS and path.drive else str(path)
 
 
 class TableFolders:
@@ -111,11 +123,11 @@ class TableFolders:
 
     def has(self, location: str) -> bool:
         """Whether a file is there, by a location that we gave it."""
-        return Path(location).is_file()
+        return Path(local_path(location)).is_file()
 
     def spelled(self, path: Path) -> str:
         """Return the location of a file of the table, as documents are to spell it."""
-        return str(path)
+        return location_of(path)
 
     def written(self, path: Path) -> str:
         """Take note of a file that was written for the table, and return its location."""
@@ -147,7 +159,10 @@ class TableFolders:
         return self._folders[folder]
 
     def _inside(self, path: str) -> bool:
-        return any(path == root or path.startswith(root.rstrip("/") + "/") for root in self.roots)
+        # Where a system takes letters of both cases for the same, as it does.
+        path = os.path.normcase(path)
+        roots = map(os.path.normcase, self.roots)
+        return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
     def _refused(self, location: str) -> CorruptionError:
         return CorruptionError(

@@ -41,7 +41,14 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
-from havasu_vc.tables.locations import damaged, missing, reading_document, reading_table_file
+from havasu_vc.store.system import sync_file
+from havasu_vc.tables.locations import (
+    damaged,
+    location_of,
+    missing,
+    reading_document,
+    reading_table_file,
+)
 from havasu_vc.tables.other_forms import kept_in_parquet
 
 __all__ = [
@@ -187,7 +194,7 @@ def write_position_deletes(
             least, greatest, rows = _write(temporary, paths, deletes)
             with temporary.open("rb") as written:
                 digest = hashlib.file_digest(written, "sha256").hexdigest()
-                os.fsync(written.fileno())
+            sync_file(temporary)
             size = temporary.stat().st_size
             final = folder / f"{digest}-deletes.parquet"
             os.replace(temporary, final)
@@ -196,7 +203,7 @@ def write_position_deletes(
         fsync_folder(folder)
     counts = {FILE_PATH_ID: rows, POSITION_ID: rows}
     return DataFile(
-        str(final),
+        location_of(final),
         rows,
         size,
         DataFileContent.POSITION_DELETES,

@@ -35,7 +35,7 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.locations import TableFolders, location_of
 from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
 
 __all__ = ["logged", "publish", "write_manifest", "write_manifest_list"]
@@ -76,7 +76,7 @@ def write_manifest(
     path = _write(location, f"{_digest(document)}-m.avro", document)
     return manifest_file_of(
         entries,
-        str(path),
+        location_of(path),
         len(document),
         schema=schema,
         spec=spec,

@@ -15,7 +15,7 @@ from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.locations import TableFolders, local_path, location_of
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
@@ -52,7 +52,7 @@ class FolderPlace:
     @property
     def location(self) -> str:
         """The same as documents spell it."""
-        return str(self.folder)
+        return location_of(self.folder)
 
     @property
     def places(self) -> TableFolders:
@@ -143,7 +143,7 @@ class FolderPlace:
     def is_whole(self, known: TableState) -> bool:
         """Whether no file of the table was removed."""
         places = [data_path(self._path, file) for file in known.files]
-        made = [Path(path) for batch in known.deletes for path in batch.files]
+        made = [Path(local_path(path)) for batch in known.deletes for path in batch.files]
         try:
             table = read_table(self._path)
             listed = manifests_of(table, table.metadata.snapshot)

@@ -21,6 +21,7 @@ checkout that died left behind.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
@@ -290,10 +291,10 @@ def _named(table: Table, snapshots: Iterable[Snapshot], passed: set[str]) -> Ite
 def forget_metadata(place: TablePlace, old: Table, new: Table) -> None:
     """Remove metadata files that have left the log."""
     logged = {entry.metadata_file for entry in new.metadata.metadata_log}
-    folder = new.places.name(f"{new.metadata.location}/{METADATA}/x").rpartition("/")[0]
+    folder = os.path.dirname(new.places.name(f"{new.metadata.location}/{METADATA}/x"))
     for entry in old.metadata.metadata_log:
         if entry.metadata_file not in logged:
             with suppress(HavasuError, OSError):
                 name = new.places.name(entry.metadata_file)
-                if name.rpartition("/")[0] == folder:
+                if os.path.dirname(name) == folder:
                     place.discard((name,))

@@ -31,7 +31,7 @@ from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, Stor
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.system import clone_blocks
+from havasu_vc.store.system import clone_blocks, set_mode, sync_file
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import LARGEST_METADATA, Table
@@ -234,13 +234,9 @@ def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIde
             if not copy and _linked(source, target):
                 return identify(target)
             shutil.copyfile(source, temporary)
-        os.chmod(temporary, 0o444)
-        number = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
-        os.rename(temporary, target)
+        sync_file(temporary)
+        set_mode(None, temporary, 0o444)
+        os.replace(temporary, target)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -261,10 +257,11 @@ def _linked(source: Path, target: Path) -> bool:
 
 def _cloned(source: Path, target: Path) -> bool:
     """Share a file's blocks; leave nothing behind where the file system cannot."""
-    with open(source, "rb") as old, open(target, "xb") as new:
-        try:
+    try:
+        with open(source, "rb") as old, open(target, "xb") as new:
             clone_blocks(old.fileno(), new.fileno())
-        except OSError:
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(target)
-            return False
+        return False
     return True

@@ -19,6 +19,7 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import DataFile
+from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.snapshots import partition_key
 from havasu_vc.workspace.state import DeleteBatch
@@ -55,7 +56,7 @@ def write_batch(
     for spec_id, file, gathered in groups.values():
         deletes = {path: np.concatenate(parts) for path, parts in gathered.items()}
         written = write_position_deletes(folder, deletes, partition=file.partition)
-        made.append((spec_id, replace(written, path=spell(Path(written.path)))))
+        made.append((spec_id, replace(written, path=spell(Path(local_path(written.path))))))
     batch = DeleteBatch(
         tuple(source.file for source in sources), tuple(file.path for _, file in made)
     )

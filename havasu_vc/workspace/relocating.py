@@ -39,7 +39,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file, reporting_storage_errors
-from havasu_vc.tables.locations import local_path
+from havasu_vc.tables.locations import local_path, location_of
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
@@ -68,7 +68,7 @@ def relocate_table(location: Path) -> Relocated:
     table = read_table(location)
     if table.moved_from is None:
         return Relocated(table, {})
-    mover = _Mover(table, local_path(table.metadata.location).rstrip("/"))
+    mover = _Mover(table, local_path(table.metadata.location).rstrip(os.sep))
     metadata = mover.metadata()
     flavour = table.metadata.properties.get(FLAVOUR, "")
     written = publish(
@@ -107,7 +107,7 @@ class _Mover:
             properties[VERSION] = str(self.table.version + 1)
         return replace(
             known,
-            location=str(self.table.location),
+            location=location_of(self.table.location),
             last_updated_ms=known.last_updated_ms + 1,
             snapshots=snapshots,
             snapshot_log=_log(known, snapshots),
@@ -119,9 +119,9 @@ class _Mover:
     def path(self, path: str) -> str:
         """Return a path of the table as it is now; one outside of it stays."""
         local = local_path(path)
-        if not local.startswith(self.old + "/"):
+        if not local.startswith(self.old + os.sep):
             return path
-        return f"{self.table.location}{local[len(self.old) :]}"
+        return location_of(self.table.location / local[len(self.old) + 1 :])
 
     def _snapshot(self, snapshot: Snapshot) -> Snapshot:
         listed = snapshot.manifest_list
@@ -135,7 +135,7 @@ class _Mover:
         written = write_manifest_list(
             self.table.location, [each for each in manifests if each is not None], made
         )
-        return replace(made, manifest_list=str(written))
+        return replace(made, manifest_list=location_of(written))
 
     def _manifest(self, manifest: ManifestFile) -> ManifestFile | None:
         """Return a manifest with new paths; None for one without entries."""

@@ -24,7 +24,7 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.locations import TableFolders, local_path
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
@@ -169,7 +169,7 @@ class SnapshotParts:
             )
             for (_, spec_id), entries in sorted(plan.entries.items())
         )
-        return [replace(m, path=self.table.places.written(Path(m.path))) for m in made]
+        return [replace(m, path=self.table.places.written(Path(local_path(m.path)))) for m in made]
 
 
 def totals_of(view: HavasuDataset) -> dict[str, str]:

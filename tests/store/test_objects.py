@@ -149,7 +149,7 @@ def test_what_was_added_can_be_read_whatever_moved_to_arrays(
         writer.discard()
 
 
-@pytest.mark.parametrize("step", ["fsync", "rename", "fsync_folder"])
+@pytest.mark.parametrize("step", ["fsync", "replace", "fsync_folder"])
 def test_a_full_disk_leaves_no_half_pack(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

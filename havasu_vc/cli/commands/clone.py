@@ -118,6 +118,7 @@ def command(
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     came = f": {counted(fetched.files, 'data file')}, {format_size(fetched.size)}"
     invocation.say(f"Cloned into {request.folder}{came if fetched.files else ''}")
+    invocation.note_system()
     if limits is not None:
         repo.workspace.take_spatial_filter(limits)
         if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:

@@ -91,6 +91,7 @@ def command(
         stand_in()
     kind = "bare repository" if bare else "repository"
     invocation.say(f"Initialized {kind} in {repo.path}")
+    invocation.note_system()
     if location is not None:
         repo.workspace.plan_living(location)
     if limits is not None:
