@@ -15,6 +15,8 @@ also turn on an extension of the repository format. git-lfs is shown the data fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError
@@ -40,10 +42,13 @@ __all__ = [
 ATTRIBUTES_FILE = ".gitattributes"
 _GENERATED = (b"data", b"edits", b"files")
 """Folders inside of a dataset that a host need not show in a review."""
+_BYTES = b"**/.havasu-dataset/** -text diff=havasu"
 _ATTRIBUTES = (
     *(b"**/.havasu-dataset/%s/** linguist-generated" % name for name in _GENERATED),
-    b"**/.havasu-dataset/** -text diff=havasu",
+    _BYTES,
 )
+_DOCUMENTS = (b"dataset.json", b"title", b"EPSG:4326.wkt", b"82a3537ff0dbce7e")
+"""Names of documents, by which patterns that may be of some are known."""
 
 _IGNORED = "/tables/"
 
@@ -96,12 +101,31 @@ def attributes_edit(source: ObjectSource, tree: ObjectId | None) -> bytes | None
     old = read_blob(source, tree, ATTRIBUTES_FILE) if tree is not None else None
     known = {tuple(line.split()) for line in (old or b"").splitlines()}
     missing = [line for line in _ATTRIBUTES if tuple(line.split()) not in known]
+    before = old or b""
+    if _BYTES not in missing and _converts_later(lines := before.splitlines(keepends=True)):
+        before = b"".join(line for line in lines if line.split() != _BYTES.split())
+        missing.append(_BYTES)
     if not missing:
         return None
-    before = old or b""
     if before and not before.endswith(b"\n"):
         before += b"\n"
     return before + b"".join(line + b"\n" for line in missing)
+
+
+def _converts_later(lines: Sequence[bytes]) -> bool:
+    """Whether attributes after ours have git convert line ends of documents: the last holds."""
+    ours = max(n for n, line in enumerate(lines) if line.split() == _BYTES.split())
+    return any(_is_of_documents(line) for line in lines[ours + 1 :])
+
+
+def _is_of_documents(line: bytes) -> bool:
+    pattern, *attributes = line.split() or [b"#"]
+    if pattern.startswith((b"#", b"[attr]", b"!")):
+        return False
+    if not any(a.partition(b"=")[0] in (b"text", b"!text") for a in attributes):
+        return False
+    last = pattern.rpartition(b"/")[2]
+    return pattern.startswith(b'"') or any(fnmatchcase(name, last) for name in _DOCUMENTS)
 
 
 def ignore(repository: GitRepository, pattern: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import invoke, succeed
 from tests.remotes.sharing import bare
 from tests.repo import points
+from tests.support.examples import some
 from tests.support.git import run_git
 
 ASKED = ("linguist-generated", "text", "diff")
@@ -84,3 +85,41 @@ def test_what_a_commit_lacks_the_next_one_has(tmp_path: Path) -> None:
     points.write(repo, {1: ("ONE", 1)})
     check(repo.path)
     assert run_git("status", "--porcelain", cwd=repo.path) == ""
+
+
+LATER = {
+    "*.json text eol=crlf": True,
+    "* text=auto eol=crlf": True,
+    "**/meta/** text": True,
+    "* !text": True,
+    "*.csv text": False,
+    "# * text": False,
+    "* -text": False,
+    "*.json linguist-vendored": False,
+}
+"""What a person says after our lines, and whether it has git convert what is in datasets."""
+
+
+@pytest.mark.parametrize("line", some(LATER, "*.json text eol=crlf", "*.csv text"))
+def test_what_is_said_later_converts_no_document(tmp_path: Path, line: str) -> None:
+    repo = points.make(tmp_path / "work", {1: ("one", 1)})
+    repo.set_meta("points", {"description": "one\r\ntwo\n"})
+    file = repo.path / ".gitattributes"
+    before = file.read_text()
+    file.write_text(f"{before}{line}\n*.md diff=markdown\n")
+    run_git("commit", "-aqm", "Said", cwd=repo.path)
+    points.write(repo, {1: ("ONE", 1)})
+
+    text = file.read_text()
+    assert sorted(text.splitlines()) == sorted([*before.splitlines(), line, "*.md diff=markdown"])
+    assert text.endswith("diff=havasu\n") == LATER[line]
+    for name in ("dataset.json", "meta/title", "meta/crs/a.wkt", "edits/1", "files/ab/c.json"):
+        assert attributes(repo.path, f"points/.havasu-dataset/{name}")["text"] == "unset"
+    run_git("clone", "-q", repo.path, tmp_path / "plain", cwd=tmp_path)
+    assert run_git("status", "--porcelain", cwd=tmp_path / "plain") == ""
+    text = "points/.havasu-dataset/meta/description"
+    assert (tmp_path / "plain" / text).read_bytes() == b"one\r\ntwo\n"
+    run_git("add", "--renormalize", ".", cwd=tmp_path / "plain")
+    assert run_git("status", "--porcelain", cwd=tmp_path / "plain") == ""
+    points.write(repo, {1: ("one", 1)})
+    assert file.read_text().count("diff=havasu") == 1
