@@ -69,6 +69,7 @@ USE_CASES = frozenset(
 
 EVERYWHERE = frozenset({"numpy", "pyarrow"})
 HOMES: dict[str, frozenset[str]] = {
+    "botocore": frozenset({"serving"}),
     "click": frozenset({"cli"}),
     "hypothesis": frozenset({"testing"}),
     "msgpack": frozenset({"formats"}),
@@ -85,7 +86,7 @@ HOMES: dict[str, frozenset[str]] = {
     "uvicorn": frozenset({"serving"}),
 }
 # Optional: each lives in the one file that uses it.
-ONE_FILE = frozenset({"duckdb", "geopandas", "obstore", "pandas", "polars", "psycopg"})
+ONE_FILE = frozenset({"botocore", "duckdb", "geopandas", "obstore", "pandas", "polars", "psycopg"})
 
 # Slow to load and not needed by most runs: imported where they are used.
 HEAVY = ONE_FILE | {

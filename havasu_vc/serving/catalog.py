@@ -18,6 +18,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.errors import Refused, no_namespace, no_table
 from havasu_vc.serving.feeds import Feeds, system_of
 from havasu_vc.serving.forms import PLAIN, TableForm
+from havasu_vc.serving.keys import Reach, StoreKeys
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import EVERY, TOP, Name, ServedRef, candidates, find_ref, ref_of_prefix
 from havasu_vc.serving.remembering import MOST_BYTES
@@ -74,6 +75,8 @@ class Catalog:
         """Makes the tables beside datasets."""
         self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
         """The tokens that are asked for."""
+        self.keys = StoreKeys()
+        """The keys of buckets that clients get."""
         self._path = git.git_directory
         self._own = threading.local()
         shared = git.config.get("havasu.catalog.url")
@@ -176,6 +179,15 @@ class Catalog:
         if found is None:
             raise no_table(str(target.name))
         return found
+
+    def reach(self, data: str | None, staging: Path | None) -> Reach:
+        """Return where a table's client goes, with the folder that it may write to, if any."""
+        shared = self.tables.documents.shared
+        if shared is None:
+            return Reach(data)
+        return Reach(
+            shared.data_url, shared.url, None if staging is None else shared.spell(staging)
+        )
 
     def datasets(self, ref: ServedRef) -> tuple[str, ...]:
         """Return the paths of the datasets at a ref that tables can be made of."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from havasu_vc.records import dataclass
+from havasu_vc.serving.keys import ASKED, VENDED
+from havasu_vc.store.object_urls import s3_settings
 
 __all__ = ["CLIENTS", "CatalogAddress", "settings_for", "spark_settings"]
 
 TOKEN = "TOKEN"
 """The place of the token, which nobody but its owner knows."""
+_ASKING = f"header.{ASKED}"
+_STORES = {"gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class CatalogAddress:
     """The ref; none for the branch that HEAD is on."""
     token: bool = False
     """Whether a token is asked for."""
+    bucket: str | None = None
+    """The URL of the bucket that its files are in; None where clients see the server's folder."""
 
 
 def spark_settings(address: CatalogAddress, name: str = "havasu") -> dict[str, str]:
@@ -40,6 +47,8 @@ def spark_settings(address: CatalogAddress, name: str = "havasu") -> dict[str, s
         settings[f"{start}.warehouse"] = address.warehouse
     if address.token:
         settings[f"{start}.token"] = TOKEN
+    if address.bucket is not None:
+        settings |= {f"{start}.{_ASKING}": VENDED}
     return settings
 
 
@@ -81,9 +90,14 @@ def _trino(address: CatalogAddress) -> str:
         f"iceberg.rest-catalog.uri={address.url}",
         "iceberg.rest-catalog.nested-namespace-enabled=true",
         "iceberg.allowed-extra-properties=havasu.key",
-        "fs.native-local.enabled=true",
-        "local.location=/",
     ]
+    if address.bucket is None:
+        lines += ["fs.native-local.enabled=true", "local.location=/"]
+    else:
+        store = _STORES.get(address.bucket.partition("://")[0], "s3")
+        lines.append(f"fs.native-{store}.enabled=true")
+        lines.append("iceberg.rest-catalog.vended-credentials-enabled=true")
+        lines += _trino_s3() if store == "s3" else []
     if address.warehouse:
         lines.append(f"iceberg.rest-catalog.warehouse={address.warehouse}")
     if address.token:
@@ -92,12 +106,23 @@ def _trino(address: CatalogAddress) -> str:
     return "\n".join(lines)
 
 
+def _trino_s3() -> list[str]:
+    """Return where S3 is, which Trino takes from no catalog."""
+    said = s3_settings(os.environ)
+    lines = [] if said.region is None else [f"s3.region={said.region}"]
+    if said.endpoint is not None:
+        lines += [f"s3.endpoint={said.endpoint}", "s3.path-style-access=true"]
+    return lines
+
+
 def _flink(address: CatalogAddress) -> str:
     options = {"type": "iceberg", "catalog-type": "rest", "uri": address.url}
     if address.warehouse:
         options["warehouse"] = address.warehouse
     if address.token:
         options["token"] = TOKEN
+    if address.bucket is not None:
+        options[_ASKING] = VENDED
     inside = ",\n".join(f"  '{name}' = {_quoted(value)}" for name, value in options.items())
     return f"CREATE CATALOG havasu WITH (\n{inside}\n);"
 

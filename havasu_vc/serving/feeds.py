@@ -56,7 +56,6 @@ from havasu_vc.serving.metadata import (
     told_of,
 )
 from havasu_vc.serving.remembering import Remembered
-from havasu_vc.serving.shared_place import url_of
 from havasu_vc.store.disk import replace_file
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.properties import DATASET
@@ -201,8 +200,8 @@ class Feeds:
         if not location.exists():
             replace_file(location, document)
         named = (str(location), *dict.fromkeys(files))
-        told_at, place = documents.spell(location), url_of(documents.shared)
-        return LoadedTable(path, versions, metadata, document, told_at, folder, tag, place, named)
+        told_at = documents.spell(location)
+        return LoadedTable(path, versions, metadata, document, told_at, folder, tag, None, named)
 
     def _before(
         self, repo: OpenRepo, path: str, steps: Sequence[Step], folder: Path, telling: Telling

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
+from havasu_vc.serving.keys import ASKED, ENDS, VENDED, Reach
+from havasu_vc.serving.metadata import LoadedTable
 from havasu_vc.serving.names import (
     EVERY,
+    SEPARATOR,
     TOP,
     find_ref,
     namespaces_below,
@@ -21,7 +26,6 @@ from havasu_vc.serving.names import (
 )
 from havasu_vc.serving.namespaces import empty_namespaces, namespace_properties
 from havasu_vc.serving.routes import Answer, Call, Route, route
-from havasu_vc.serving.shared_place import ASKED, credentials, store_settings, url_of
 
 __all__ = ["READING", "configuration", "is_there", "load_answer"]
 
@@ -92,24 +96,51 @@ def load_table(catalog: Catalog, call: Call) -> Answer:
 
 def load_answer(catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str) -> Answer:
     """Return what a client gets that loads a table, or has committed to it."""
-    target = catalog.target(call, namespace, table)
-    loaded = catalog.load(target, form_for(call.headers))
-    writes = catalog.may_write(target.ref.branch) and not call.read_only
-    headers = {"etag": f'"{loaded.tag}"', "vary": VARY}
+    loaded, reach, settings = _loaded(catalog, call, namespace, table)
+    # Who has keys that end is told of others by an answer.
+    ends = settings.get(ENDS)
+    headers = {"etag": f'"{loaded.tag}{f"-{ends}" if ends else ""}"', "vary": VARY}
     if call.method == "GET" and headers["etag"] in _tags(call.headers.get("if-none-match", "")):
         return Answer(304, None, headers)
     document = loaded.document
     if call.query.get("snapshots") == "refs":
         document = _of_refs(loaded.document)
-    settings = store_settings(loaded.place, call.headers, writes=writes)
-    keys = credentials(settings, [loaded.place, url_of(catalog.tables.documents.shared)])
     content = b'{"metadata-location":%s,"metadata":%s,"config":%s,"storage-credentials":%s}' % (
         json.dumps(loaded.location).encode(),
         document,
         json.dumps(settings).encode(),
-        json.dumps(keys).encode(),
+        json.dumps(catalog.keys.credentials(settings, reach.prefixes)).encode(),
     )
     return Answer(200, content, headers)
+
+
+def load_credentials(catalog: Catalog, call: Call) -> Answer:
+    """Answer the keys of a table's bucket alone, for clients whose keys end."""
+    namespace = parse_namespace(call.names["namespace"])
+    asking = replace(call, headers={**call.headers, ASKED: VENDED})
+    _, reach, settings = _loaded(catalog, asking, namespace, call.names["table"])
+    # Java's clients take one alone, for all that they read and write.
+    schemes = dict.fromkeys(place.partition("://")[0] + "://" for place in reach.places)
+    return Answer(content={"storage-credentials": catalog.keys.credentials(settings, schemes)})
+
+
+def _loaded(
+    catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str
+) -> tuple[LoadedTable, Reach, dict[str, str]]:
+    """Return a table, where its client goes, and what that is told to get there."""
+    target = catalog.target(call, namespace, table)
+    loaded = catalog.load(target, form_for(call.headers))
+    writes = catalog.may_write(target.ref.branch) and not call.read_only
+    # Beside a table nothing is written to.
+    reach = catalog.reach(
+        loaded.place, loaded.staging if writes and target.system is None else None
+    )
+    names = (call.names["prefix"], SEPARATOR.join(namespace), table)
+    parts = zip(("v1", "namespaces", "tables"), names, strict=True)
+    path = "/".join(f"{part}/{quote(name, safe='')}" for part, name in parts)
+    renewal = f"{path}/credentials"
+    settings = catalog.keys.settings(reach, call.headers, writes=writes, renewal=renewal)
+    return loaded, reach, settings
 
 
 def _tags(text: str) -> set[str]:
@@ -176,6 +207,7 @@ READING = (
     route("GET", _TABLES, list_tables),
     route("GET", _TABLE, load_table),
     route("HEAD", _TABLE, table_exists),
+    route("GET", _TABLE + "/credentials", load_credentials),
     route("POST", _TABLE + "/metrics", lambda catalog, call: Answer(204)),
     route("GET", _VIEWS, list_views, stated=False),
     route("POST", _VIEWS, refuse_view, stated=False),

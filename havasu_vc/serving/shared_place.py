@@ -7,19 +7,6 @@
 
 Every document is made here and has the same name there, so that what either side names the other
 finds. Nothing that is sent is ever changed.
-
-How clients reach data files that are in a bucket: where the server is, and with which key.
-
-Where it is and in which region is told to all. Credentials are given to those alone who ask for
-them, and never the server's own, which may delete. One that can only read is named by
-
-    S3       HAVASU_VC_READ_KEY_ID, HAVASU_VC_READ_SECRET_KEY (and HAVASU_VC_READ_SESSION_TOKEN)
-    Google   HAVASU_VC_READ_TOKEN, a token of OAuth, and HAVASU_VC_READ_TOKEN_EXPIRES_AT, when
-             that ends, in milliseconds since 1970
-    Azure    HAVASU_VC_READ_SAS_TOKEN, a signature for the container
-
-and one that can also write to the folder `staging` of the catalog's bucket by `HAVASU_VC_WRITE_…`:
-it is given to those who may commit.
 """
 
 from __future__ import annotations
@@ -27,20 +14,18 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_size, put_object, url_below
-from havasu_vc.store.object_urls import s3_settings, system_arguments
 from havasu_vc.tables.bucket import BucketTable, plain_location
 from havasu_vc.tables.locations import TableFolders
 
-__all__ = ["SharedPlace", "credentials", "store_settings", "url_of"]
+__all__ = ["SharedPlace"]
 
 _THREADS = 8
 _DATA = re.compile(r"[0-9a-f]{64}")
@@ -58,7 +43,9 @@ class SharedPlace:
             raise InvalidArgumentError(f"havasu.catalog.url is {url!r}, which names no bucket")
         self._bucket = BucketTable(url)
         self._root = Path(os.path.realpath(root))
-        self._data_url, self._store = data_url, store
+        self.data_url = data_url
+        """Where data files are."""
+        self._store = store
         self._beside = BucketTable(data_url.partition("?")[0])
         self._data = f"{self._beside.url}/objects/"
         self._brought = self._root / "staging" / "beside" / "data"
@@ -76,7 +63,7 @@ class SharedPlace:
 
     def spell_data(self, file: str) -> str:
         """Return the location of a data file, which is sent where only this machine has it."""
-        url = url_below(self._data_url, file)
+        url = url_below(self.data_url, file)
         if file not in self._sent and self._store.has(file):
             path = self._store.location(file)
             if object_size(url) != path.stat().st_size:
@@ -138,11 +125,6 @@ class SharedPlace:
             self._bucket.bring(path.relative_to(self._root).as_posix(), path)
 
 
-def url_of(place: SharedPlace | None) -> str | None:
-    """Return where a bucket is; None for none."""
-    return None if place is None else place.url
-
-
 class _SharedFiles(TableFolders):
     """Files of a bucket, as they are on this machine."""
 
@@ -167,87 +149,3 @@ class _SharedFiles(TableFolders):
         """Whether a location that the table gives itself is that of its folder."""
         here = self._shared.here(location)
         return super().is_home(location if here is None else str(here), folder)
-
-
-ASKED = "x-iceberg-access-delegation"
-_VENDED = "vended-credentials"
-_KEYS = {
-    "s3.access-key-id": "KEY_ID",
-    "s3.secret-access-key": "SECRET_KEY",
-    "s3.session-token": "SESSION_TOKEN",
-}
-_GOOGLE_KEYS = {
-    "gcs.oauth2.token": "TOKEN",
-    "gcs.oauth2.token-expires-at": "TOKEN_EXPIRES_AT",
-}
-_READ, _WRITE = "HAVASU_VC_READ_", "HAVASU_VC_WRITE_"
-
-
-def credentials(settings: Mapping[str, str], places: Sequence[str | None]) -> list[dict[str, Any]]:
-    """Return the settings as Iceberg's storage credentials, for all places that a table is in.
-
-    DuckDB takes what stands beside a table for its location alone, and so does it with
-    credentials of one place.
-    """
-    if not settings:
-        return []
-    prefixes = dict.fromkeys(f"{place.partition('?')[0].rstrip('/')}/" for place in places if place)
-    return [{"prefix": prefix, "config": dict(settings)} for prefix in prefixes]
-
-
-def store_settings(
-    place: str | None,
-    headers: Mapping[str, str],
-    *,
-    writes: bool = False,
-    environment: Mapping[str, str] = os.environ,
-) -> dict[str, str]:
-    """Return what a client, who may commit or not, is told of the bucket of a table's files."""
-    if place is None:
-        return {}
-    parts = urlsplit(place)
-    host = parts.netloc.rpartition("@")[2]
-    match parts.scheme:
-        case "s3":
-            found, keys, first = _s3(environment), _KEYS, "KEY_ID"
-        case "gs" | "gcs":
-            found, keys, first = _gs(place, environment), _GOOGLE_KEYS, "TOKEN"
-        case "abfs" | "abfss":
-            # PyIceberg asks for the first name, Java's clients for the second.
-            names = ("adls.sas-token", f"adls.sas-token.{host}")
-            found, keys = _azure(place, environment), dict.fromkeys(names, "SAS_TOKEN")
-            first = "SAS_TOKEN"
-        case _:
-            return {}
-    if _VENDED in headers.get(ASKED, ""):
-        which = _WRITE if writes and environment.get(f"{_WRITE}{first}") else _READ
-        named = {name: environment.get(which + key) for name, key in keys.items()}
-        found |= {name: value for name, value in named.items() if value}
-    return found
-
-
-def _s3(environment: Mapping[str, str]) -> dict[str, str]:
-    said = s3_settings(environment)
-    found: dict[str, str] = {}
-    if said.region:
-        found["client.region"] = found["s3.region"] = said.region
-    if said.endpoint:
-        found |= {"s3.endpoint": said.endpoint, "s3.path-style-access": "true"}
-    return found
-
-
-def _gs(place: str, environment: Mapping[str, str]) -> dict[str, str]:
-    told = dict(system_arguments(place, environment)[1])
-    host = told.get("endpoint_override")
-    return {} if host is None else {"gcs.service.host": f"{told.get('scheme', 'https')}://{host}"}
-
-
-def _azure(place: str, environment: Mapping[str, str]) -> dict[str, str]:
-    host = urlsplit(place).netloc.rpartition("@")[2]
-    told = dict(system_arguments(place, environment)[1])
-    found = {"adls.account-name": host.partition(".")[0]}
-    for kind in ("blob", "dfs"):
-        for part in ("authority", "scheme"):
-            value = told.get(f"{kind}_storage_{part}")
-            found |= {} if value is None else {f"adls.{kind}-storage-{part}": str(value)}
-    return found

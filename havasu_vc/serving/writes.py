@@ -19,8 +19,7 @@ from havasu_vc.serving.names import SEPARATOR, TOP, ServedRef, parse_namespace
 from havasu_vc.serving.namespaces import alter_namespace, create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
 from havasu_vc.serving.routes import Answer, Call, route
-from havasu_vc.serving.shared_place import credentials, store_settings, url_of
-from havasu_vc.serving.shelf import CatalogShelf, creation, fresh, staged_document
+from havasu_vc.serving.shelf import CatalogShelf, creation, fresh, staged_document, staging_folder
 from havasu_vc.serving.told import Writing
 from havasu_vc.serving.updates import TableChange, parse_change
 from havasu_vc.store.commits import Signature
@@ -132,9 +131,9 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
     change = creation(fresh(body, target.path), identity, target.path)
     if body.get("stage-create"):
         document = staged_document(catalog.tables, change, identity, target.path)
-        place = url_of(catalog.tables.documents.shared)
-        settings = store_settings(place, call.headers, writes=True)
-        keys = credentials(settings, [place])
+        reach = catalog.reach(None, staging_folder(catalog.tables, identity))
+        settings = catalog.keys.settings(reach, call.headers, writes=True)
+        keys = catalog.keys.credentials(settings, reach.prefixes)
         content = {"metadata": document, "config": settings, "storage-credentials": keys}
         return Answer(content=content)
     writer.change([(target.path, change)])

@@ -9,6 +9,7 @@ import yaml  # type: ignore[import-untyped]
 from havasu_vc import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.serving.server import serving
+from tests.support.templates import empty_repo
 
 
 def printed(*options: str) -> str:
@@ -34,6 +35,28 @@ def test_each_client_is_told_where_and_what() -> None:
         assert "http://127.0.0.1:8999" in said and "v1" in said and "TOKEN" in said
         assert "TOKEN" not in printed(client)
         assert "https://[::1]:8181" in printed(client, "--host", "::1", "--tls-cert", "c.pem")
+
+
+def test_clients_of_a_bucket_ask_for_its_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = empty_repo(tmp_path / "here")
+    monkeypatch.chdir(here.path)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    asking = {"spark": "havasu.header.x-iceberg-access-delegation vended-credentials",
+              "flink": "'header.x-iceberg-access-delegation' = 'vended-credentials'",
+              "trino": "iceberg.rest-catalog.vended-credentials-enabled=true"}  # fmt: skip
+    for client, text in asking.items():
+        assert text not in printed(client)
+    assert "local.location=/" in printed("trino")
+    here.git.git("config", "havasu.catalog.url", "s3://shared/catalog")
+    for client, text in asking.items():
+        assert text in printed(client)
+    told = printed("trino")
+    assert "fs.native-s3.enabled=true" in told and "s3.region=eu-west-1" in told
+    assert "local.location" not in told
+    here.git.git("config", "havasu.catalog.url", "gs://shared/catalog")
+    assert "fs.native-gcs.enabled=true" in printed("trino")
 
 
 @pytest.mark.spark

@@ -67,11 +67,42 @@ server.serve_forever()
 _GIFTLESS = "from giftless.app import init_app\napp = init_app()\n" + _SERVE
 _MOTO = (
     """
+import json
 import threading
+from fnmatch import fnmatchcase
+from urllib.parse import parse_qs
 from moto.server import DomainDispatcherApplication, create_backend_app
 served = DomainDispatcherApplication(create_backend_app)
 asked = []
 one_by_one = threading.Lock()
+def may(environment):
+    # Keys of a role may do what the policy of their session says, as with Amazon.
+    from moto.sts.models import sts_backends
+    token = environment.get("HTTP_X_AMZ_SECURITY_TOKEN")
+    roles = [] if token is None else sts_backends["123456789012"]["aws"].assumed_roles
+    policies = [each.policy for each in roles if each.session_token == token]
+    if token is not None and not policies:
+        return False
+    if not policies or policies[0] is None:
+        return True
+    query = parse_qs(environment.get("QUERY_STRING", ""), keep_blank_values=True)
+    bucket, _, key = environment["PATH_INFO"].lstrip("/").partition("/")
+    uploads = "uploadId" in query
+    match environment["REQUEST_METHOD"]:
+        case "GET" | "HEAD": action = "s3:GetObject" if key else "s3:ListBucket"
+        case "POST" if "delete" in query: action = "s3:DeleteObject"
+        case "DELETE": action = "s3:AbortMultipartUpload" if uploads else "s3:DeleteObject"
+        case _: action = "s3:PutObject"
+    name = f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else "")
+    prefix = query.get("prefix", [""])[0]
+    def holds(each):
+        like = each.get("Condition", {}).get("StringLike", {}).get("s3:prefix", ["*"])
+        return (
+            action in each["Action"]
+            and any(fnmatchcase(name, pattern) for pattern in each["Resource"])
+            and any(fnmatchcase(prefix, pattern) for pattern in like)
+        )
+    return any(holds(each) for each in json.loads(policies[0])["Statement"])
 def app(environment, start):
     if environment["PATH_INFO"] == "/-/asked":
         text = "\\n".join(asked).encode()
@@ -79,6 +110,10 @@ def app(environment, start):
         start("200 OK", [("Content-Length", str(len(text)))])
         return [text]
     asked.append(environment["REQUEST_METHOD"] + " " + environment["PATH_INFO"])
+    if not may(environment):
+        text = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        start("403 Forbidden", [("Content-Length", str(len(text)))])
+        return [text if environment["REQUEST_METHOD"] != "HEAD" else b""]
     if "HTTP_IF_NONE_MATCH" in environment:
         # A real store looks and writes at once; this one would let a second in between.
         with one_by_one:

@@ -9,7 +9,7 @@ import click
 
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.errors import MissingProgramError
+from havasu_vc.errors import MissingProgramError, RepositoryNotFoundError
 from havasu_vc.library import Repo
 
 __all__ = ["open", "serve"]
@@ -80,7 +80,7 @@ def serve(
 
         scheme = "http" if tls_cert is None else "https"
         url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        address = CatalogAddress(url, warehouse, token_file is not None)
+        address = CatalogAddress(url, warehouse, token_file is not None, bucket=_bucket(invocation))
         click.echo(settings_for(client_config, address))
         return
     repo = invocation.open_repo()
@@ -100,6 +100,14 @@ def serve(
         invocation.note("everybody who reaches this machine may ask; --token-file asks for tokens")
     settings = ServeSettings(write, token_file, author_header)
     serve(repo.path, ServerAddress(host, port, tls_cert, tls_key), settings, started=started)
+
+
+def _bucket(invocation: Invocation) -> str | None:
+    """Return the bucket in which clients see the catalog of the repository here, if any."""
+    try:
+        return invocation.open_repo(rows=False).git.config.get("havasu.catalog.url")
+    except RepositoryNotFoundError:
+        return None
 
 
 @click.command("open", cls=Command)

@@ -68,7 +68,9 @@ def spark_conf(
     if catalog == "rest":
         from havasu_vc.serving import CatalogAddress, spark_settings
 
-        rest = spark_settings(CatalogAddress(uri, ref))
+        rest = spark_settings(
+            CatalogAddress(uri, ref, bucket=repo.git.config.get("havasu.catalog.url"))
+        )
         found = {name: value for name, value in found.items() if not name.startswith(_CATALOG)}
         found |= rest
     settings = dict(sorted(found.items()))
