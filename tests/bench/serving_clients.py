@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.cases import Figure, case, counted
@@ -10,9 +10,9 @@ from tests.bench.process import ROOT
 from tests.bench.scratch import Scratch, Variant
 
 
-def _job(scratch: Scratch, *arguments: str | Path) -> tuple[float, float]:
+def _job(scratch: Scratch, *arguments: str | Path) -> dict[str, float]:
     found = scratch.python("-m", "tests.bench.serving_clients_jobs", *arguments).report
-    return float(found["ours"]), float(found["theirs"])
+    return {name: float(value) for name, value in found.items()}
 
 
 @case("serving-commit")
@@ -20,9 +20,9 @@ def serving_commit(scratch: Scratch) -> Iterator[Figure]:
     """One row by PyIceberg, against a catalog in SQLite with the same rows."""
     variant = Variant("points", scratch.sizes.usual)
     repo, local = scratch.copy(scratch.repository(variant)), scratch.new_path()
-    module, runs = "tests.bench.serving_clients_jobs", str(scratch.sizes.runs)
-    found = scratch.python("-m", module, "append", repo, local, runs).report
-    ours, theirs = float(found["ours"]), float(found["theirs"])
+    runs = str(scratch.sizes.runs)
+    found = _job(scratch, "append", repo, local, runs)
+    ours, theirs = found["ours"], found["theirs"]
     waited = f"by the clock {found['wall']:.2f} and {found['their_wall']:.2f} s"
     note = f"{ours:.2f} s CPU with the server's, a local catalog {theirs:.2f}; {waited}"
     name = f"one row appended to {counted(variant.rows)} by PyIceberg, beyond its own"
@@ -38,15 +38,23 @@ def serving_scan(scratch: Scratch) -> Iterator[Figure]:
     repo, out = scratch.repository(variant), scratch.new_path()
     rows, runs = counted(variant.rows), str(scratch.sizes.slow_runs)
     scratch.havasu("-C", repo, "checkout", "HEAD", "--to", out, "--flavour", "iceberg")
-    ours, theirs = _job(scratch, "scan_pyiceberg", repo, out, runs)
-    note = f"{ours:.2f} s CPU with the server's, a checkout's metadata {theirs:.2f}"
-    name = f"scan of {rows} through the catalog by PyIceberg"
-    yield Figure(name, ours / theirs, "x", 1.1, note)
+    found = _job(scratch, "scan_pyiceberg", repo, out, runs)
+    more = f"a checkout's metadata {found['theirs']:.2f}, pyarrow by itself {found['other']:.2f}"
+    yield _scan(f"scan of {rows} through the catalog by PyIceberg", found, more)
+    found = _job(scratch, "scan_spark", repo, out, runs)
+    more = (
+        f"`read.parquet` {found['theirs']:.2f}, an Iceberg table in a folder {found['other']:.2f}"
+    )
+    yield _scan(f"scan of {rows} through the catalog by Spark, against its own", found, more)
     scratch.remove(out)
     name = f"scan of {rows} through the catalog by DuckDB, against read_parquet"
     if not (ROOT / ".engines" / ".ready").exists():
         yield Figure(name, None, "x", 1.1, "there are no engines: scripts/engines.sh .engines")
         return
-    ours, theirs = _job(scratch, "scan_duckdb", repo, runs)
-    note = f"{ours:.2f} s CPU with the server's, the data files {theirs:.2f}"
-    yield Figure(name, ours / theirs, "x", 1.1, note)
+    found = _job(scratch, "scan_duckdb", repo, runs)
+    yield _scan(name, found, f"the data files {found['theirs']:.2f}")
+
+
+def _scan(name: str, found: Mapping[str, float], more: str) -> Figure:
+    note = f"{found['ours']:.2f} s CPU with the server's, {more}"
+    return Figure(name, found["ours"] / found["theirs"], "x", 1.1, note)

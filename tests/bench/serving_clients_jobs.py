@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.dataset import dataset
 
 from tests.bench.process import ROOT
 from tests.bench.serving_jobs import server, spent
@@ -85,8 +86,22 @@ def scan_pyiceberg(repo: str, checkout: str, runs: str) -> dict[str, Any]:
             return StaticTable.from_metadata(str(metadata))
 
         pairs = [(took(through), took(directly)) for _ in range(int(runs) + 1)]
+        files = _files_of(through())
     assert len({rows for pair in pairs for _, rows in pair}) == 1
-    return _least(pairs[1:])
+    return {**_least(pairs[1:]), "other": min(_by_pyarrow(files) for _ in pairs)}
+
+
+def _files_of(table: Any) -> list[str]:
+    tasks = table.scan().plan_files()
+    return [task.file.file_path.removeprefix("file://") for task in tasks]
+
+
+def _by_pyarrow(files: Sequence[str]) -> float:
+    """Return what pyarrow takes to read the files as they are, with nothing else."""
+    begin = time.process_time()
+    for batch in dataset(files, format="parquet").to_batches():
+        batch.num_rows  # noqa: B018
+    return time.process_time() - begin
 
 
 def scan_duckdb(repo: str, runs: str) -> dict[str, Any]:
@@ -96,7 +111,7 @@ def scan_duckdb(repo: str, runs: str) -> dict[str, Any]:
     with server(repo) as (port, process):
         url = f"http://127.0.0.1:{port}"
         table = load_catalog("served", type="rest", uri=url).load_table(_TABLE)
-        files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+        files = _files_of(table)
         command = [str(ENGINES / "bin" / "python"), "-c", _DUCKDB, url, runs, *files]
         before = spent(process)
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -121,7 +136,8 @@ def took(source, *before):
         for statement in before:
             database.execute(statement)
         columns = "count(*), sum(fid), max(name), max(kind), sum(pop), max(ts), max(note)"
-        answer = database.execute(f"SELECT {columns}, sum(height) > 0 FROM {source}").fetchone()
+        more = "sum(height) > 0, max(hash(geom))"
+        answer = database.execute(f"SELECT {columns}, {more} FROM {source}").fetchone()
     return time.process_time() - begin, [str(each) for each in answer]
 url, runs, *files = sys.argv[1:]
 attach = f"ATTACH 'main' AS served (TYPE iceberg, ENDPOINT '{url}', AUTHORIZATION_TYPE 'none')"
@@ -133,6 +149,46 @@ print(json.dumps(pairs))
 """
 
 
+def scan_spark(repo: str, checkout: str, runs: str) -> dict[str, Any]:
+    """Read all columns by Spark: through the catalog, from the same files, from a checkout."""
+    from pyiceberg.catalog import load_catalog
+
+    from havasu_vc.serving import CatalogAddress, spark_settings
+    from havasu_vc.spark import session
+
+    spark = session(Path(repo), settings={"spark.driver.memory": "2g"})
+    context: Any = spark.sparkContext
+    java = context._jvm.java.lang.ProcessHandle.current().pid()
+
+    def took(frame: Any, server: int) -> tuple[float, str]:
+        begin = spent(java) + spent(server)
+        answer = frame.selectExpr(*_SPARK).first()
+        return spent(java) + spent(server) - begin, str(answer)
+
+    with server(repo) as (port, process):
+        url = f"http://127.0.0.1:{port}"
+        for name, value in spark_settings(CatalogAddress(url), "served").items():
+            spark.conf.set(name, value)
+        files = _files_of(load_catalog("served", type="rest", uri=url).load_table(_TABLE))
+        rounds = [
+            (
+                took(spark.table(f"served.{_TABLE}"), process),
+                took(spark.read.parquet(*files), process),
+                took(spark.read.format("iceberg").load(f"{checkout}/table"), process),
+            )
+            for _ in range(2 * int(runs) + 2)  # the first ones are compiled meanwhile
+        ]
+    assert len({answer for each in rounds for _, answer in each}) == 1
+    other = min(each[2][0] for each in rounds[2:])
+    return {**_least([each[:2] for each in rounds[2:]]), "other": other}
+
+
+_SPARK = (
+    "count(*)", "sum(fid)", "max(name)", "max(kind)", "sum(pop)", "max(ts)", "max(note)",
+    "sum(height) > 0", "sum(length(geom))",
+)  # fmt: skip
+
+
 def _least(pairs: Sequence[Any]) -> dict[str, Any]:
     """Return the least time of each side; a pair is of times and what was read."""
     return {
@@ -142,7 +198,7 @@ def _least(pairs: Sequence[Any]) -> dict[str, Any]:
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    job.__name__: job for job in (append, scan_pyiceberg, scan_duckdb)
+    job.__name__: job for job in (append, scan_pyiceberg, scan_duckdb, scan_spark)
 }
 
 if __name__ == "__main__":
