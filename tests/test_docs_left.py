@@ -22,6 +22,7 @@ LEFT: dict[tuple[str, str], int] = {
     ("docs/guides/catalog.md", "it serves until it is stopped"): 1,
     ("docs/guides/catalog.md", "the extension of DuckDB is had from the network"): 1,
     ("docs/guides/catalog.md", "there is no such bucket"): 1,
+    ("docs/guides/catalog.md", "there is no such role"): 1,
     ("docs/guides/checkout.md", "there is no such bucket"): 1,
     ("docs/guides/dbt.md", "dbt is no part of havasu-vc"): 1,
     ("docs/guides/dbt.md", "it serves until it is stopped"): 1,

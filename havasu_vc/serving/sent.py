@@ -216,7 +216,10 @@ def check_layout(before: Mapping[str, Any], after: Mapping[str, Any], where: str
             "from the day it is made, and `comment` alone changes"
         )
     if after["default-sort-order-id"] != before["default-sort-order-id"]:
-        raise InvalidArgumentError(f"{where}: a table's order is not changed here")
+        raise InvalidArgumentError(
+            f"{where}: a table's order is not changed here",
+            hints=("leave it out: rows are in the order of the key",),
+        )
 
 
 def texts(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, bytes | None]:

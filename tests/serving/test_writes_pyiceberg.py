@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -256,4 +257,42 @@ def test_what_a_merge_brought_in_is_a_base_still(repo: Repo, url: str) -> None:
     assert held(repo, "feature/x") == {**first(), **mine, **added, **late}
     assert held(repo, "main") == {**first(), **mine, **added}
     assert len(subjects(repo, "main..feature/x")) == 1
+    assert_sound(repo)
+
+
+@pytest.mark.thorough
+def test_polars_appends_and_overwrites(repo: Repo, url: str) -> None:
+    polars = pytest.importorskip("polars")
+    table = catalog(url, "main").load_table("tables.points")
+    new = polars.DataFrame({"id": [COUNT, 3], "name": ["new", "three"]})
+    with pytest.raises(BadRequestError, match="id = 3"):
+        new.write_iceberg(table, mode="append")
+    new.head(1).write_iceberg(table, mode="append")
+    assert held(repo, "main") == first() | {COUNT: "new"}
+    table.refresh()
+    polars.DataFrame({"id": [1, 2], "name": ["one", None]}).write_iceberg(table, mode="overwrite")
+    assert held(repo, "main") == {1: "one", 2: None}
+    assert len(subjects(repo, "main")) == 3
+    assert_sound(repo)
+
+
+_DAFT = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import daft
+from pyiceberg.catalog import load_catalog
+catalog = load_catalog("served", type="rest", uri=sys.argv[1], warehouse="main")
+for mode, rows in (("append", {"id": [200], "name": ["new"]}),
+                   ("overwrite", {"id": [1, 2], "name": ["one", None]})):
+    table = catalog.load_table("tables.points")
+    daft.from_pydict(rows).write_iceberg(table, mode=mode)
+"""
+
+
+@pytest.mark.thorough
+def test_daft_appends_and_overwrites(repo: Repo, url: str, engines: Path) -> None:
+    subprocess.run([engines, "-c", _DAFT, url], check=True, capture_output=True)
+    assert held(repo, "main~1") == first() | {COUNT: "new"}
+    assert held(repo, "main") == {1: "one", 2: None}
+    assert len(subjects(repo, "main")) == 3
     assert_sound(repo)
