@@ -228,6 +228,9 @@ def test_a_person_commits_what_they_ticked(
     page.wait("document.querySelector('.callout.done')?.innerText.startsWith('Committed 2 rows')")
     page.wait("document.querySelectorAll('.edits tbody tr').length === 1")
     assert run_git("log", "-1", "--format=%s", cwd=edited).strip() == "From the page"
+    # What was left out is not ticked now.
+    assert "0 of 1 edited row" in page.text("section[aria-label=Commit]")
+    assert not page.run('document.querySelector("section[aria-label=lamps] input").checked')
     # Dropping asks once more.
     page.click("section[aria-label=lamps] .quiet")
     assert "really?" in page.text("section[aria-label=lamps] .quiet")

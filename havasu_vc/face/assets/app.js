@@ -57,7 +57,7 @@ function toggleTheme() {
 }
 
 addEventListener("keydown", (event) => {
-  const writes = event.target.closest?.("input, select, textarea");
+  const writes = event.target.closest?.("input:not([type=radio], [type=checkbox]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (writes) {
     if (event.key === "Escape") writes.blur();

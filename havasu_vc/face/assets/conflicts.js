@@ -6,25 +6,29 @@ import { Chart } from "./chart.js";
 import { element, find, replace, value } from "./elements.js";
 import { didSomething } from "./jobs.js";
 import { plural } from "./text.js";
+import { sure } from "./work.js";
 
 const SIDES = ["ours", "theirs", "ancestor"];
 const ROW = "\u0000row"; // the choice of a row as a whole
 const ROLES = { ours: "after", theirs: "deleted", ancestor: "label" };
 
-export async function showConflicts(box) {
+// `shown` has the answers that keys are for, also where the view was made anew.
+export async function showConflicts(box, _, shown = {}) {
   const found = await ask("conflicts");
+  shown.answers = null;
+  const keys = { key: (key) => shown.answers?.key(key) ?? false };
   if (!found.merge) {
     replace(box, element("section", { class: "box padded" }, element("h2", {}, "No merge waits"), element("p", { class: "dim" }, "Where both sides of a merge changed one cell, it waits here for your answer. ", element("a", { href: address("work") }, "Merge a branch"))));
-    return {};
+    return keys;
   }
-  const answers = new Answers(found, box);
-  answers.show();
-  return answers;
+  shown.answers = new Answers(found, () => showConflicts(box, {}, shown), box);
+  shown.answers.show();
+  return keys;
 }
 
 class Answers {
-  constructor(found, box) {
-    Object.assign(this, { found, box, number: 0, chosen: [], charts: new Map() });
+  constructor(found, again, box) {
+    Object.assign(this, { found, again, box, number: 0, chosen: [], charts: new Map() });
     this.said = element("p", { class: "callout", role: "status", hidden: true });
     this.count = element("p", { class: "main", role: "status" });
     this.names = { ...found.sides, ancestor: "ancestor" };
@@ -50,13 +54,13 @@ class Answers {
     replace(this.box, this.said,
       element("section", { class: "box padded", "aria-label": "Merge" }, element("div", { class: "head-line" }, element("h2", {}, `A ${found.merge.kind} waits`), element("span", { class: "dim" }, "ours is ", element("span", { class: "ref head" }, value(this.names.ours, 60)), ", theirs is ", element("span", { class: "ref" }, value(this.names.theirs, 60)))),
         this.count,
-        element("div", { class: "actions" }, this.chosen.length > 0 && this.answer, !this.chosen.length && this.conclude, this.chosen.length > 0 && SIDES.slice(0, 2).map((side) => this.setter(`All from ${side}`, side, () => true)), this.chosen.length > 0 && this.setter("The rest from ours", "ours", (one) => !one.side), this.chosen.length > 0 && this.setter("The rest from theirs", "theirs", (one) => !one.side),  this.button("Drop the merge", "abort", () => ({}), "quiet"))),
+        element("div", { class: "actions" }, this.chosen.length > 0 && this.answer, !this.chosen.length && this.conclude, this.chosen.length > 0 && SIDES.slice(0, 2).map((side) => this.setter(`All from ${side}`, side, () => true)), this.chosen.length > 0 && this.setter("The rest from ours", "ours", (one) => !one.side), this.chosen.length > 0 && this.setter("The rest from theirs", "theirs", (one) => !one.side), sure((label, what, asked, { class: style }) => this.button(label, what, asked, style), "Drop the merge", "abort", {}))),
       found.datasets.map((each) => this.dataset(each)));
     this.tell();
   }
 
   button(label, what, asked, style) {
-    return element("button", { type: "button", class: style, onclick: (event) => this.run(what, asked(), event.currentTarget) }, label);
+    return element("button", { type: "button", class: style, onclick: (event) => { const sent = asked(); if (sent) this.run(what, sent, event.currentTarget); } }, label);
   }
 
   setter(label, side, fits) {
@@ -95,7 +99,7 @@ class Answers {
   choose(row, scroll = false) {
     if (!row) return;
     this.current = row;
-    for (const each of this.chosen) each.line?.classList.toggle("shown", each.row === row);
+    for (const each of this.chosen) each.line?.classList.toggle("current", each.row === row);
     const first = this.chosen.find((each) => each.row === row);
     if (scroll) first?.line.scrollIntoView({ block: "nearest" });
     const chart = this.charts.get(first?.dataset);
@@ -117,6 +121,7 @@ class Answers {
     if (side && this.line_) {
       this.line_.side = side;
       this.tell();
+      this.line_.inputs[SIDES.indexOf(side)].focus();
       return true;
     }
     return false;
@@ -172,13 +177,13 @@ class Answers {
     try {
       const { said } = await act(what, asked, this.found.seen);
       await didSomething();
-      await showConflicts(this.box);
+      await this.again();
       this.box.prepend(element("p", { class: "callout done", role: "status" }, value(said, 300)));
       find("said").textContent = said;
     } catch (error) {
       button.disabled = false;
       this.said.hidden = false;
-      replace(this.said, value(error.message, 600), error.status === 409 && [" ", element("button", { type: "button", class: "quiet", onclick: () => showConflicts(this.box) }, "Look again")]);
+      replace(this.said, value(error.message, 600), error.status === 409 && [" ", element("button", { type: "button", class: "quiet", onclick: () => this.again() }, "Look again")]);
     }
   }
 }

@@ -62,9 +62,11 @@ export async function showHistory(box, query) {
   async function fill(target) {
     observer.unobserve(target);
     const found = await askOnce("changes", { commit: target.dataset.commit }).catch((error) => ({ datasets: [], note: error.message }));
-    const rest = found.datasets.length - SHOWN;
-    replace(target.querySelector(".counts"), found.note && element("span", { class: "of", title: found.note }, "not all can be read"),
-      found.datasets.slice(0, SHOWN).map((each) => element("span", { class: "of" }, value(each.dataset, 40), each.what !== "changed" && element("span", { class: "dim" }, each.what), counts(each.rows), each.meta.length > 0 && element("span", { class: "dim" }, plural(each.meta.length, "meta item")))),
+    // A merge may change files alone, and no row beside what its first parent has.
+    const changed = found.datasets.filter((each) => each.what !== "changed" || each.meta.length || each.rows.some(Boolean));
+    const rest = changed.length - SHOWN;
+    replace(target.querySelector(".counts"), found.note ? element("span", { class: "of", title: found.note }, "not all can be read") : !changed.length && element("span", { class: "of dim" }, "no rows"),
+      changed.slice(0, SHOWN).map((each) => element("span", { class: "of" }, value(each.dataset, 40), each.what !== "changed" && element("span", { class: "dim" }, each.what), counts(each.rows), each.meta.length > 0 && element("span", { class: "dim" }, plural(each.meta.length, "meta item")))),
       rest > 0 && element("span", { class: "of" }, `and ${plural(rest, "dataset")} more`));
   }
 

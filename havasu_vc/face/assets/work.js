@@ -11,7 +11,8 @@ import { by, commitLink, counts } from "./words.js";
 
 const SIGNS = { inserted: "+", updated: "~", deleted: "\u2212" };
 
-export async function showWork(box) {
+// `left` are the filters of what was not ticked before, and is not now.
+export async function showWork(box, _, left = []) {
   const found = await ask("work");
   const ticks = new Ticks(found.datasets);
   const said = element("p", { class: "callout", role: "status", hidden: true });
@@ -34,7 +35,7 @@ export async function showWork(box) {
 
   async function tell(words) {
     await didSomething();
-    await showWork(box);
+    await showWork(box, {}, ticks.left);
     const told = box.querySelector("[role=status]");
     told.hidden = false;
     told.className = "callout done";
@@ -48,7 +49,7 @@ export async function showWork(box) {
       element("div", { class: "side" }, found.merge && waiting(found.merge, button), edits(found, ticks, button)),
       element("div", { class: "side" }, found.datasets.length > 0 && keep(ticks, button), places(found, button), aside(found, button), found.head && back(tell)),
     ));
-  ticks.tell();
+  ticks.leave(left);
   return {};
 }
 
@@ -69,6 +70,29 @@ class Ticks {
 
   get filters() {
     return this.datasets.flatMap((each) => (each.whole ? [each.dataset] : each.boxes.filter((box) => box.checked).map((box) => `${each.dataset}:feature:${box.dataset.key}`)));
+  }
+
+  get left() {
+    return this.datasets.flatMap((each) => [...(each.head.checked || each.head.indeterminate ? [] : [each.dataset]), ...each.boxes.filter((box) => !box.checked).map((box) => `${each.dataset}:feature:${box.dataset.key}`)]);
+  }
+
+  // Take ticks away, of datasets and rows.
+  leave(filters) {
+    const out = new Set(filters);
+    for (const each of this.datasets) {
+      const gone = each.boxes.filter((box) => out.has(`${each.dataset}:feature:${box.dataset.key}`));
+      gone.forEach((box) => { box.checked = false; });
+      if (gone.length) this.counted(each);
+      else if (out.has(each.dataset)) each.whole = each.head.checked = false;
+    }
+    this.tell();
+  }
+
+  counted(each) {
+    const ticked = each.boxes.filter((box) => box.checked).length;
+    each.whole = ticked === each.boxes.length && each.listed.length === each.rows.reduce((a, b) => a + b, 0);
+    each.head.checked = each.whole;
+    each.head.indeterminate = ticked > 0 && !each.whole;
   }
 
   get count() {
@@ -92,10 +116,7 @@ class Ticks {
 
   row(each, row) {
     const made = element("input", { type: "checkbox", checked: true, "data-key": row.key, "aria-label": `Row ${row.key}`, onchange: () => {
-      const ticked = each.boxes.filter((box) => box.checked).length;
-      each.whole = ticked === each.boxes.length && each.listed.length === each.rows.reduce((a, b) => a + b, 0);
-      each.head.checked = each.whole;
-      each.head.indeterminate = ticked > 0 && !each.whole;
+      this.counted(each);
       this.tell();
     } });
     each.boxes.push(made);
@@ -185,7 +206,7 @@ function back(tell) {
 }
 
 // A button that asks once more before it takes something away.
-function sure(button, label, what, asked, name = null) {
+export function sure(button, label, what, asked, name = null) {
   let armed = false;
   const made = button(label, what, () => {
     if (armed) return asked;
