@@ -115,7 +115,8 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
                     for each in findings_in(view, engine, full=full, checked=checked):
                         yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
             except HavasuError as error:
-                yield Problem(f"{path} at {revision.name}", error.message, None)
+                hints = (*error.hints, None)
+                yield Problem(f"{path} at {revision.name}", error.message, hints[0])
 
 
 def _note_path(paths: dict[str, str], folder: DatasetFolder, reason: str) -> None:

@@ -71,8 +71,10 @@ def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
     if not new.handle.head_is_unborn:
         raise StateError(f"{destination} holds commits already", hints=("give an empty folder",))
     refs = _refs(repo)
-    for name, commit in _upgraded(repo, new, refs).items():
-        new.git("update-ref", name, commit)
+    made = _upgraded(repo, new, refs)
+    # HEAD's branch at the very end: without it this can be done again.
+    for name in sorted(made, key=lambda name: name == f"refs/heads/{new.head_branch}"):
+        new.git("update-ref", name, made[name])
     return new
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,9 @@ from havasu_vc.formats.kart.columns import (
 )
 from havasu_vc.formats.kart.paths import LEGACY, format_path_structure
 from havasu_vc.model.task import run_task
+from havasu_vc.store.command import GitResult
 from havasu_vc.store.objects import Draft
+from havasu_vc.store.repository import GitRepository
 from havasu_vc.tables.table import read_table
 from havasu_vc.writers import WriterOptions, writer_named
 from tests.compat.kart import EXPECTED, NAMES, git, needs_data, unpacked
@@ -185,6 +188,33 @@ def _patch(repo: Repo, commit: str) -> bytes:
     out = io.StringIO()
     writer_named("patch")(diffs, out, WriterOptions(commit=info))
     return out.getvalue().encode()
+
+
+@pytest.mark.thorough
+def test_an_upgrade_that_was_cut_off_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = unpacked("v2/points", tmp_path)
+    git(old, "branch", "another", "HEAD^")
+    git(old, "branch", "zebra", "HEAD^")
+    told: list[str] = []
+    real = GitRepository.git
+
+    def cut_off(itself: GitRepository, *arguments: str, **more: Any) -> GitResult:
+        if arguments[0] == "update-ref" and len(told) == 2:
+            raise KeyboardInterrupt
+        if arguments[0] == "update-ref":
+            told.append(arguments[1])
+        return real(itself, *arguments, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(GitRepository, "git", cut_off)
+        Repo.open(old).upgrade(tmp_path / "new")
+    assert len(told) == 2
+
+    new = Repo.open(old).upgrade(tmp_path / "new")
+    assert sorted(branch.name for branch in new.branches()) == ["another", "main", "zebra"]
+    assert new.head().commit is not None
 
 
 @pytest.mark.rule("KART-97")

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 from havasu_vc import Repo
 from havasu_vc.checkouts.keeping_bases import PREFIX
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.errors import DataFileNotFoundError
+from havasu_vc.errors import DataFileNotFoundError, UnsupportedVersionError
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table
 from tests.faults.running import digest
-from tests.faults.scenes import Rows, Story, Version
+from tests.faults.scenes import OLDER, Rows, Story, Version
 from tests.remotes.sharing import assert_keeps_its_promise
 from tests.support.git import run_git
 from tests.support.sound import LOCAL
@@ -66,7 +66,8 @@ def stored(rows: Rows) -> Found:
 
 
 def _rows(found: list[dict[str, Any]]) -> Found:
-    return tuple(sorted(tuple(row[n] for n in ("id", "geom", "name", "number")) for row in found))
+    names = ("id", "geom", "name", "number")
+    return tuple(sorted(tuple(row.get(name) for name in names) for row in found))
 
 
 def look(folder: Path) -> View:
@@ -115,6 +116,8 @@ def _version(repo: Repo, commit: str, cache: dict[str, Any]) -> Any:
             }
         except DataFileNotFoundError:
             cache[commit] = ABSENT
+        except UnsupportedVersionError:
+            cache[commit] = {OLDER: ()}
     return cache[commit]
 
 

@@ -59,6 +59,8 @@ def put(repo: Repo, rows: Rows, path: str = "points") -> None:
     repo.write(path, arrow(rows), message=f"write {len(rows)}")
 
 
+OLDER = "it is of an older form"
+"""Stands for the datasets of a commit whose form is only upgraded."""
 BASE = some(*range(1, 13))
 TREES = some(100, 101, 102, name="tree")
 

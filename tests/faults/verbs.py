@@ -6,11 +6,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import shapely
 
 from tests.faults.scenes import (
     HERE,
     MAIN,
+    OLDER,
     TREES,
+    Row,
     Scene,
     Story,
     Version,
@@ -27,6 +30,7 @@ from tests.faults.scenes import (
     story,
 )
 from tests.faults.scenes import SCENES as FIRST
+from tests.repo.test_upgrading_format import old_repository
 from tests.support.git import run_git
 from tests.support.signing import signing_with_ssh
 
@@ -116,6 +120,16 @@ def merge_signed(folder: Path) -> Story:
     return story(versions, merged)
 
 
+def upgrade(folder: Path) -> Story:
+    """A dataset of format 1, as `fixtures/format/old` has it, becomes one of format 2."""
+    old_repository(folder / "repo")
+    names = {1: "Albert", 2: "The Domain", 3: "short", 4: "Western Springs"}
+    point = shapely.to_wkb(shapely.Point(1, 2), flavor="iso")
+    rows: dict[int, Row] = {key: (point, name, None) for key, name in names.items()}
+    rows |= {6: (None, "Myers", None), 7: (None, "Point Chevalier", None)}
+    return story(({OLDER: {}},), {"parcels": rows})
+
+
 @contextmanager
 def by_owners() -> Iterator[None]:
     """Have small tables dealt with as large ones: by owners of intervals of keys."""
@@ -174,6 +188,7 @@ VERBS = (
     Scene("switch (working copy)", clean_copy, (*HERE, "switch", "side")),
     Scene("merge (working copy)", merge_living, (*HERE, "merge", "side")),
     Scene("stash push (working copy)", restore_living, (*HERE, "stash", "push"), (44,)),
+    Scene("upgrade", upgrade, (*HERE, "upgrade"), (44,)),
     Scene("merge (signed)", merge_signed, (*HERE, "merge", "side")),
     Scene("merge (owners)", merge_cells, (*HERE, "merge", "side"), within=by_owners),
     Scene(

@@ -49,6 +49,8 @@ def test_what_is_of_format_1_is_refused_in_one_sentence(tmp_path: Path) -> None:
         with frozen(repo), pytest.raises(UnsupportedVersionError, match="format 1") as caught:
             work()
         assert "`havasu-vc upgrade`" in caught.value.hints[0]
+    (problem,) = repo.fsck()
+    assert "format 1" in problem.message and "`havasu-vc upgrade`" in str(problem.hint)
 
 
 @pytest.mark.parametrize("name", ["edited", "evolved", "keyless"])

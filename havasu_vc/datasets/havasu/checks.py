@@ -18,9 +18,15 @@ from contextlib import suppress
 from havasu_vc.datasets.havasu.file_checks import check_files
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
+from havasu_vc.datasets.havasu.soundness import require_format
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import RunsEach
-from havasu_vc.errors import CrsError, HavasuError
+from havasu_vc.errors import (
+    CrsError,
+    HavasuError,
+    UnfinishedMergeError,
+    UnsupportedVersionError,
+)
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.properties import parse_partition, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
@@ -43,6 +49,14 @@ def check_dataset(
     datasets or revisions share is hashed once.
     """
     findings = Findings()
+    try:
+        require_format(view.folder, view.path, view.revision)
+    except UnsupportedVersionError as error:
+        # Whatever else were said of its documents would be of another form.
+        yield Finding(view.path, error.message, error.hints[0])
+        return
+    except UnfinishedMergeError:
+        pass  # the guard says so
     summed = _check_guard(view, findings)
     yield from findings.found
     yield from check_contents(view, engine, full=full, summed=summed, checked=checked)
