@@ -23,7 +23,7 @@ export async function showData(box, query) {
   const [names, { datasets }] = await Promise.all([ask("refs"), ask("datasets", { at })]);
   const path = query.dataset || datasets[0];
   if (!path) {
-    replace(box, element("p", { class: "waiting" }, "There is no dataset here yet."));
+    replace(box, element("p", { class: "waiting" }, "There is no dataset here yet. ", element("code", {}, "havasu-vc import FILE"), " makes one."));
     return {};
   }
   const go = (more) => { location.hash = address("data", { dataset: path, at, against: query.against, box: query.box, ...more }); };

@@ -38,6 +38,7 @@ function here(found) {
   const apart = [found.ahead && `${number(found.ahead)} ahead`, found.behind && `${number(found.behind)} behind`].filter(Boolean).join(", ");
   return element("section", { class: "tile" }, element("h2", {}, "On the branch"),
     element("div", { class: "main" }, found.branch ? value(found.branch, 80) : found.commit ? element("span", {}, "no branch, at ", element("code", {}, found.commit.slice(0, 7))) : "no commit yet"),
+    found.branch && !found.commit && element("div", { class: "small dim" }, "without a commit yet"),
     found.upstream && element("div", {}, apart ? `${apart} of ` : "even with ", value(found.upstream, 80)),
     found.last && element("div", { class: "small" }, "Last change: ", commitLink(found.last), element("div", { class: "dim" }, by(found.last))),
   );
