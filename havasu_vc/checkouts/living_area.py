@@ -64,10 +64,17 @@ class ShownPart:
 
     inside: RowsInside | None
     """Which these are; None for all."""
-    rows: int | None
-    """How many they are; None where nobody counted them."""
+    noted: int | None
+    """How many they are, where the file says it."""
     is_known: bool = True
     """Whether this is what the file was written with."""
+    whole: Dataset | None = None
+    """The dataset, where all its rows are of the part."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are; None where nobody counted them."""
+        return self.noted if self.whole is None else self.whole.rows
 
     def mask(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Return which of some rows are of the part."""
@@ -126,13 +133,13 @@ def part_of(repo: OpenRepo, file: LivingStore, view: Dataset) -> ShownPart:
     """Return which rows of a dataset a working copy has."""
     limits = limits_of(repo, file)
     if limits.fingerprint is None:
-        return ShownPart(None, view.rows)
+        return ShownPart(None, None, whole=view)
     here = was_cloned(repo.git, limits.area)
     inside = rows_inside(limits.area, view.header, here=here)
     if not limits.is_known:
         return ShownPart(inside, None, is_known=not view.header.schema.geometries)
     if inside is None:
-        return ShownPart(None, view.rows)
+        return ShownPart(None, None, whole=view)
     try:
         noted = json.loads(file.state(file.table_of(view.path), _ROWS) or "null")
         tree, fingerprint, count = noted

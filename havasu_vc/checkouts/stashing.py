@@ -113,7 +113,7 @@ def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None
     require_calm(repo)
     ref = f"{PREFIX}{time.time_ns():020d}"
     living = working_copy(repo)
-    if living is not None and (living.edited() or not has_workspace(repo.git)):
+    if living is not None and (not has_workspace(repo.git) or living.edited()):
         living.set_aside(paths, _message(repo, message), ref)
         return list_stashes(repo)[0]
     state = require_workspace(repo)

@@ -307,7 +307,8 @@ _Sides = tuple[Entry | None, Entry | None, Entry | None]
 
 def _differing(source: ObjectSource, trees: tuple[str, str, str]) -> Iterator[tuple[str, _Sides]]:
     """Yield the files outside of datasets that theirs changed, and not just as ours."""
-    for change in tree_difference(source, trees[0], trees[2]):
+    outside = frozenset(marker.encode() for marker in DATASET_MARKERS)
+    for change in tree_difference(source, trees[0], trees[2], outside=outside):
         if set(change.path.split("/")) & set(DATASET_MARKERS):
             continue
         before, mine, other = (find_entry(source, tree, change.path) for tree in trees)

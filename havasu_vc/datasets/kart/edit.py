@@ -75,6 +75,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         self._features = FeatureChanges()
         self._blobs: dict[bytes, bytes] = {}
         self._adopted: dict[bytes, bytes | None] = {}
+        self._took_theirs = False
         self._last: pa.RecordBatch | None = None
         self.counts = ChangeCounts()
         """The changes collected so far."""
@@ -115,6 +116,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 self._adopted[path.encode()] = identity
                 if identity is not None and self.dataset.storage.sink is None:
                     self._blobs[identity] = theirs.folder.read_blob(str(new))
+        self._took_theirs |= bool(self._adopted)
         for name, blob in theirs.folder.blobs("meta/legend") if self._adopted else ():
             self.documents[f"meta/legend/{name}"] = theirs.folder.read_blob(blob)
         return bool(self._adopted)
@@ -283,6 +285,8 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                     f"{dataset.path}: two rows have the same key (file {error.args[0]!r})"
                 ) from error
             if tree != dataset.features:
+                if not self._took_theirs:
+                    dataset.note_rows(tree, self.counts)
                 blobs["feature"] = Existing(tree, "tree") if tree else None
         return TreeEdit(dataset.path, blobs, counts=self.counts, marker=dataset.marker)
 

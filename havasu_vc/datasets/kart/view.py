@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -66,7 +67,7 @@ from havasu_vc.formats.kart.features import values_of
 from havasu_vc.formats.kart.paths import PathStructure, parse_keys, parse_path_structure
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
 from havasu_vc.model.names import TABLE_MARKER, unsafe_reason
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
@@ -87,6 +88,9 @@ ROW_BYTES = 160
 HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
+_REMEMBERED_FOLDERS = 4096
+_inside: dict[str, tuple[dict[bytes, bytes], dict[bytes, bytes]]] = {}
+"""What the folders hold that were looked into last, by tree: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 
@@ -257,15 +261,34 @@ class KartDataset(StoredDataset):
     @cached_property
     def rows(self) -> int:
         """How many rows it has; counted once for each tree of features."""
-        kept = self.storage.keys.parent / "kart" / f"{self.features or EMPTY_TREE}.rows"
+        count = self._known_rows
+        if count is None:
+            count = count_features(self.objects, self.features)
+            self._keep_rows(self.features, count)
+        return count
+
+    @property
+    def _known_rows(self) -> int | None:
+        """How many rows it has, where that was counted before."""
         with suppress(OSError, ValueError):
-            return int(kept.read_text("ascii"))
-        count = count_features(self.objects, self.features)
+            return int(self._place_of_rows(self.features).read_text("ascii"))
+        return None
+
+    def _place_of_rows(self, features: str) -> Path:
+        return self.storage.keys.parent / "kart" / f"{features or EMPTY_TREE}.rows"
+
+    def _keep_rows(self, features: str, count: int) -> None:
+        kept = self._place_of_rows(features)
         if isinstance(self.objects, StoredFolder):
             with suppress(OSError, StorageError):  # it only spares counting again
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(kept, str(count).encode())
-        return count
+
+    def note_rows(self, features: str, counts: ChangeCounts) -> None:
+        """Keep how many rows a tree of features has that these changes made of this one's."""
+        known = self._known_rows
+        if known is not None:
+            self._keep_rows(features, known + counts.inserts - counts.deletes)
 
     @cached_property
     def size(self) -> int:
@@ -332,30 +355,36 @@ class KartDataset(StoredDataset):
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""
         known: dict[bytes, dict[bytes, bytes]] = {}
-        trees: dict[bytes, dict[bytes, bytes]] = {}
         found: list[bytes | None] = []
         for folder, name in zip(folders, names, strict=True):
             entries = known.get(folder)
             if entries is None:
-                entries = known[folder] = self._folder(folder, trees)
+                entries = known[folder] = self._folder(folder)
             found.append(entries.get(name))
         return found
 
-    def _folder(self, folder: bytes, trees: dict[bytes, dict[bytes, bytes]]) -> dict[bytes, bytes]:
-        """Return what a folder of features holds; `trees` remembers those on the way."""
+    def _folder(self, folder: bytes) -> dict[bytes, bytes]:
+        """Return what a folder of features holds."""
         if not self.features:
             return {}
-        path, tree = b"", self.features
+        tree = self.features
         for part in folder.split(b"/"):
-            inside = trees.get(path)
-            if inside is None:
-                found = read_entries(self.folder.source, tree)
-                inside = trees[path] = {n: i for m, n, i in found if m == b"40000"}
-            below = inside.get(part)
+            below = self._inside(tree)[0].get(part)
             if below is None:
                 return {}
-            path, tree = path + part + b"/", below.hex()
-        return {n: i for m, n, i in read_entries(self.folder.source, tree) if m != b"40000"}
+            tree = below.hex()
+        return self._inside(tree)[1]
+
+    def _inside(self, tree: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
+        """Return the folders and the files in a tree."""
+        known = _inside.get(tree)
+        if known is None:
+            if len(_inside) >= _REMEMBERED_FOLDERS:
+                _inside.clear()
+            known = _inside[tree] = ({}, {})
+            for mode, name, identity in read_entries(self.folder.source, tree):
+                known[mode != b"40000"][name] = identity
+        return known
 
     def emptied(self) -> KartDataset:
         """Return it with the same columns and no rows."""

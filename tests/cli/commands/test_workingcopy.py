@@ -13,6 +13,7 @@ from pathlib import Path
 import pyogrio
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.errors import OPTIONS_OF_GIT
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.git import run_git
@@ -124,6 +125,28 @@ def test_edits_are_seen_and_committed(run: Run, edit: Edit, repo: Path) -> None:
     assert shown["points"]["feature"] == changes
     assert rows(repo) == [(1, "uno"), (4, "four"), (9, "nine")]
     assert run("commit", "-m", "Nothing").exit_code == 44
+
+
+def test_rows_are_not_counted_again_after_a_commit(
+    run: Run, edit: Edit, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(*_: object) -> int:
+        raise AssertionError("the rows were counted")
+
+    succeed(run("status"))
+    monkeypatch.setattr("havasu_vc.datasets.kart.view.count_features", count)
+    edit("DELETE FROM points WHERE id = 2")
+    succeed(run("commit", "-m", "One less"))
+    succeed(run("switch", "-c", "side"))
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine'), (10, 'ten')")
+    succeed(run("commit", "-m", "Two more"))
+    succeed(run("switch", "main"))
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    succeed(run("commit", "-m", "One other"))
+    succeed(run("merge", "side", "-m", "Both"))
+
+    assert "working copy clean" in succeed(run("status")).stdout
+    assert Repo.open(repo).dataset("points").rows == len(rows(repo)) == 4
 
 
 def test_it_follows_head(run: Run, repo: Path) -> None:
