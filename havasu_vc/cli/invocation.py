@@ -207,7 +207,8 @@ def _refuse_oldest(git: GitRepository) -> None:
 def _refuse_others(repo: Repo) -> None:
     """Refuse a repository in which Kart sees none: of git alone, or without any dataset.
 
-    One with Havasu datasets is ours, by whichever name.
+    One with Havasu datasets is ours by whichever name, and so is one without any dataset that
+    `init` made by our own name.
     """
     from havasu_vc.model.names import HAVASU_MARKER, KART_VERSION, OLD_VERSION
     from havasu_vc.store.trees import find_entry
@@ -224,8 +225,11 @@ def _refuse_others(repo: Repo) -> None:
             error.message = f"{repo.path} has no dataset at HEAD, nor says of which form it is"
             raise error
     elif not git.is_bare and not os.environ.get("KART_ALLOW_FROM_GIT"):
-        if HAVASU_MARKER not in kinds:
-            raise RepositoryNotFoundError(str(repo.path))
+        if HAVASU_MARKER not in kinds and (kinds or not git.config.get("diff.havasu.command")):
+            error = RepositoryNotFoundError(str(repo.path))
+            if not kinds:
+                error.hints = ("`havasu-vc init` makes this git repository one for tables",)
+            raise error
 
 
 def wants_color() -> bool:

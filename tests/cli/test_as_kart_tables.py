@@ -190,6 +190,14 @@ def test_repositories_that_are_none_of_karts(
     refused = invoke(["-C", plain, "log"])
     assert refused.exit_code == 41 and refused.stderr == none
 
+    # What `init` made by our own name is ours, before the first dataset as well.
+    fresh = tmp_path / "fresh"
+    with monkeypatch.context() as ours:
+        ours.setattr("sys.argv", ["havasu-vc"])
+        succeed(invoke(["init", fresh]))
+    assert "fresh" not in succeed(invoke(["-C", fresh, "status"])).stderr
+    succeed(invoke(["-C", fresh, "data", "ls"]))
+
     empty = tmp_path / "empty"
     succeed(invoke(["init", empty]))
     succeed(invoke(["-C", empty, "status"]))

@@ -90,7 +90,7 @@ HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 _REMEMBERED_FOLDERS = 4096
 _inside: dict[str, tuple[dict[bytes, bytes], dict[bytes, bytes]]] = {}
-"""What the folders hold that were looked into last, by tree: the same are asked for again."""
+"""Folders and files of the trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 

@@ -125,6 +125,15 @@ def test_a_table_without_geometries_has_no_boxes(tmp_path: Path) -> None:
         assert database.execute("SELECT count(*) FROM commits").fetchone() == (1,)
 
 
+def test_where_there_are_no_datasets_of_karts_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text("id,name\n1,one\n")
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", repo]))
+    succeed(invoke(["-C", repo, "import", tmp_path / "plain.csv", "--primary-key", "id"]))
+    told = succeed(invoke(["-C", repo, "spatial-filter", "index"])).stderr
+    assert "Note: the index is of Kart datasets alone, and HEAD has none\n" in told
+
+
 def test_what_is_no_index_and_wrong_words(repo: Path) -> None:
     wrong: list[str | Path] = ["-C", repo, "spatial-filter", "index"]
     assert invoke([*wrong, "--all", "HEAD"]).exit_code == 2
