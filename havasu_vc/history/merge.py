@@ -51,7 +51,7 @@ __all__ = [
     "merge_changes",
     "merge_counts",
     "partners",
-    "renumbered_rows",
+    "with_renumbered",
     "with_resolutions",
 ]
 
@@ -540,18 +540,25 @@ def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
     return changes_of_counts(rows, gone, come, schemas)
 
 
-def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
-    """Yield the rows that got a new key; these keys are beyond all others."""
+def with_renumbered(
+    changes: Iterator[ChangeBatch], rows: pa.Table, schemas: MergeSchemas
+) -> Iterator[ChangeBatch]:
+    """Yield changes in key order, and with them the rows that got another key."""
     found = pc.drop_null(rows.column("renumbered").combine_chunks())
     if not len(found):
+        yield from changes
         return
-    (name,) = schemas.merged.key.names
-    found = pc.take(found, pc.sort_indices(pc.struct_field(found, name)))
+    found = pc.take(found, pc.sort_indices(pc.struct_field(found, schemas.merged.key.names[0])))
     new = in_columns(found, schemas.merged, schemas.merged)
-    schema = arrow_schema(schemas.merged)
-    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=schema))
+    new_side = pa.StructArray.from_arrays(new.columns, fields=list(arrow_schema(schemas.merged)))
     old_side = pa.nulls(len(found), pa.struct(list(arrow_schema(schemas.ours))))
-    yield ChangeBatch.from_structs(old_side, new_side)
+    more = ChangeBatch.from_structs(old_side, new_side)
+    for batch in changes:
+        last = _change_keys(batch, schemas).column(0)[len(batch) - 1]
+        count = pc.sum(pc.less_equal(_change_keys(more, schemas).column(0), last)).as_py() or 0
+        yield _together(batch, ChangeBatch(more.data.slice(0, count)), schemas)
+        more = ChangeBatch(more.data.slice(count))
+    yield more
 
 
 def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
@@ -578,11 +585,16 @@ def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) ->
     names = schemas.merged.key.names
     if not names:
         return ChangeBatch(both)
-    columns = []
-    for key in schemas.merged.key.fields:
-        new = pc.struct_field(both.column("new"), key.name)
-        old = pc.struct_field(both.column("old"), schemas.ours.by_id[key.id].name)
-        columns.append(pc.coalesce(new, pc.cast(old, new.type)))
-    keys = pa.RecordBatch.from_arrays(columns, list(names))
+    keys = _change_keys(ChangeBatch(both), schemas)
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
     return ChangeBatch(pc.take(both, order))
+
+
+def _change_keys(changes: ChangeBatch, schemas: MergeSchemas) -> pa.RecordBatch:
+    """Return the key of each change."""
+    columns = []
+    for key in schemas.merged.key.fields:
+        new = pc.struct_field(changes.data.column("new"), key.name)
+        old = pc.struct_field(changes.data.column("old"), schemas.ours.by_id[key.id].name)
+        columns.append(pc.coalesce(new, pc.cast(old, new.type)))
+    return pa.RecordBatch.from_arrays(columns, list(schemas.merged.key.names))

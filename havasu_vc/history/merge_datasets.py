@@ -39,7 +39,11 @@ from havasu_vc.history.conflicts import (
     dropped_and_edited,
 )
 from havasu_vc.history.diff import planned_changes, row_changes
-from havasu_vc.history.merge import merge_changes, renumbered_rows, with_resolutions
+from havasu_vc.history.merge import (
+    merge_changes,
+    with_renumbered,
+    with_resolutions,
+)
 from havasu_vc.history.summing import changes_counted
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
@@ -314,9 +318,10 @@ class DatasetMerger:
                 with self._settings.open_engine(self._size) as engine:
                     pieces += owned_merge(edit, plans, schemas, self._policy, rows, engine)
                 if rows is not None:
-                    edit.collect(renumbered_rows(rows, schemas))
+                    edit.collect(with_renumbered(iter(()), rows, schemas))
                 return
-        edit.collect(self._changes(schemas, plans, rows, pieces))
+        changes = self._changes(schemas, plans, rows, pieces)
+        edit.collect(changes if rows is None else with_renumbered(changes, rows, schemas))
 
     @property
     def _size(self) -> int:
@@ -343,8 +348,6 @@ class DatasetMerger:
                 pieces.append(step.conflicts)
             if len(step.changes):
                 yield step.changes
-        if rows is not None:
-            yield from renumbered_rows(rows, schemas)
 
     def _steps(self, schemas: MergeSchemas, plans: MergePlans | None) -> Iterator[MergeStep]:
         settings = self._settings

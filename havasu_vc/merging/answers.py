@@ -37,7 +37,7 @@ __all__ = [
     "answer",
     "has_counting_key",
     "next_key",
-    "parse_row",
+    "parse_rows",
     "row_of",
 ]
 
@@ -63,7 +63,8 @@ class Resolution:
     row: Mapping[str, Any] | None = None
     """The row itself, for a single conflict."""
     document: bytes | None = None
-    """The row as a GeoJSON feature or as Kart's JSON, for a single conflict."""
+    """The row as a GeoJSON feature or as Kart's JSON, for a single conflict; or two features, of
+    which one has another key, under which it stands besides."""
     renumber: str | None = None
     """`ours` or `theirs`: that side's row gets the next free key, and both rows stand."""
 
@@ -138,7 +139,7 @@ def answer(
         keys = (first_key or 0) + places
         renumbered = _with_keys(_side(picked, resolution.renumber), schema, keys)
     elif resolution.gives_row:
-        how, result = "row", _given(picked, schema, resolution, labels)
+        how, (result, renumbered) = "row", _given(picked, schema, resolution, labels)
     elif resolution.columns:
         how, result = "columns", _mixed(picked, schema, resolution, labels)
     else:
@@ -163,7 +164,8 @@ def _with_keys(rows: pa.StructArray, schema: Schema, keys: npt.NDArray[np.int64]
 
 def _given(
     picked: pa.Table, schema: Schema, resolution: Resolution, labels: Sequence[str]
-) -> pa.StructArray:
+) -> tuple[pa.StructArray, pa.StructArray]:
+    """Return the row that somebody wrote down, and one of another key, if there is; else null."""
     if len(labels) != 1:
         raise InvalidArgumentError(
             f"a row resolves one conflict, and {len(labels):,} are meant",
@@ -171,18 +173,34 @@ def _given(
         )
     if resolution.document is not None:
         like = next(_side(picked, s) for s in SIDES if pc.is_valid(_side(picked, s))[0].as_py())
-        row = parse_row(resolution.document, schema, like)
+        rows = parse_rows(resolution.document, schema, like)
     else:
-        row = row_of(resolution.row or {}, schema)
-    rows = [_side(picked, side) for side in SIDES]
+        rows = [row_of(resolution.row or {}, schema)]
+    own = [row for row in rows if _other_key(row, picked, schema) is None]
+    others = [row for row in rows if _other_key(row, picked, schema) is not None]
+    if len(rows) == 1 and others:
+        given, name = _other_key(rows[0], picked, schema) or ("", "")
+        raise SchemaViolationError(f"the row has {given} as its {name!r}, so it is not {labels[0]}")
+    if len(own) > 1 or len(others) > 1:
+        raise InvalidArgumentError(
+            f"two rows of {'its' if len(own) > 1 else 'another'} key cannot resolve {labels[0]}",
+            hints=("at most one row stands in its place, and one more under another key",),
+        )
+    if others and len(schema.key.fields) > 1:
+        raise InvalidArgumentError("a row of another key needs a key of one column")
+    absent = pa.nulls(1, picked.schema.field("result").type)
+    return (own or [absent])[0], (others or [absent])[0]
+
+
+def _other_key(row: pa.StructArray, picked: pa.Table, schema: Schema) -> tuple[str, str] | None:
+    """Return the value and the column by which a row has another key than a conflict."""
+    sides = [_side(picked, side) for side in SIDES]
     for field in schema.key.fields:
-        key = pc.coalesce(*(pc.struct_field(each, field.name) for each in rows))
+        key = pc.coalesce(*(pc.struct_field(each, field.name) for each in sides))
         given = pc.struct_field(row, field.name)
         if not pc.cast(given, key.type).equals(key):
-            raise SchemaViolationError(
-                f"the row has {given[0].as_py()!r} as its {field.name!r}, so it is not {labels[0]}",
-            )
-    return row
+            return repr(given[0].as_py()), field.name
+    return None
 
 
 def _mixed(
@@ -322,8 +340,8 @@ MOST_BYTES = 64 << 20
 """No row that somebody writes down is larger."""
 
 
-def parse_row(data: bytes, schema: Schema, like: pa.StructArray) -> pa.StructArray:
-    """Return the one row that a document holds; `like` is the row that it takes the place of."""
+def parse_rows(data: bytes, schema: Schema, like: pa.StructArray) -> list[pa.StructArray]:
+    """Return the rows that a document holds; `like` is the row whose place they take."""
     if len(data) > MOST_BYTES:
         raise InvalidArgumentError("the file is too large for a row")
     try:
@@ -336,11 +354,16 @@ def parse_row(data: bytes, schema: Schema, like: pa.StructArray) -> pa.StructArr
             "the row is not a JSON object", hints=("give a GeoJSON feature, or {column: value, …}",)
         )
     if value.get("type") == "FeatureCollection" and isinstance(value.get("features"), list):
-        if len(value["features"]) != 1 or not isinstance(value["features"][0], dict):
+        features = value["features"]
+        if not 1 <= len(features) <= 2 or not all(isinstance(each, dict) for each in features):
             raise InvalidArgumentError(
-                f"one feature resolves a conflict, and there are {len(value['features'])}"
+                f"one feature resolves a conflict, or two, and there are {len(features)}"
             )
-        value = value["features"][0]
+        return [_parsed_row(each, schema, like) for each in features]
+    return [_parsed_row(value, schema, like)]
+
+
+def _parsed_row(value: Mapping[str, Any], schema: Schema, like: pa.StructArray) -> pa.StructArray:
     geojson = value.get("type") == "Feature" and isinstance(value.get("properties"), dict | None)
     values = _feature_values(value, schema) if geojson else value
     _check_names(values, schema)

@@ -332,10 +332,35 @@ def _resolve_rows(
     if resolution.choice == WORKING_COPY and standing is not None and schema.key:
         rows = standing(found.path, conflict_keys(picked.to_batches()[0], schema), schema)
     given = answer(picked, schema, resolution, names, first_key=first, order=order, standing=rows)
+    if resolution.gives_row and given["renumbered"].null_count == 0:
+        _require_free(repo, state, found, given["renumbered"], schema)
     for name, column in given.items():
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), _put(table.column(at), places, column))
     return replace(found, rows=table), len(places)
+
+
+def _require_free(
+    repo: OpenRepo,
+    state: MergeState,
+    found: DatasetConflicts,
+    row: pa.StructArray,
+    schema: Schema,
+) -> None:
+    """Raise where the row that is to stand under another key has one that is taken."""
+    assert found.rows is not None
+    (name,) = schema.key.names
+    key = pc.struct_field(row, name)
+    taken = pc.struct_field(found.rows.column("renumbered").combine_chunks(), name)
+    there = pc.is_in(key, value_set=taken)[0].as_py()
+    for commit in (state.ours, state.theirs):
+        view = repo.dataset(found.path, commit)
+        wanted = pa.RecordBatch.from_arrays([key], list(view.key.names))
+        there = there or view.rows_with_keys(wanted).num_rows
+    if there:
+        raise InvalidArgumentError(
+            f"{found.path} already has a row {key[0].as_py()!r}, so no other gets that key"
+        )
 
 
 def _renumberable(table: pa.Table, chosen: _Mask, schema: Schema, filter_: DatasetFilter) -> _Mask:

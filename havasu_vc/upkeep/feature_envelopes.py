@@ -66,7 +66,7 @@ class Indexed:
     seconds: float = 0
     """How long that took."""
     notes: tuple[str, ...] = ()
-    """Features that it cannot have, one line each."""
+    """Notes on what it cannot have, one line each."""
 
 
 def index_features(repo: OpenRepo, request: IndexRequest) -> Indexed:
@@ -107,8 +107,10 @@ def index_features(repo: OpenRepo, request: IndexRequest) -> Indexed:
             database.execute("COMMIT")
     except sqlite3.Error as error:
         raise StorageError(f"{path} cannot be written: {error}") from error
-    took = time.monotonic() - begin
-    return Indexed(tuple(known), new, index.count, took, index.notes())
+    took, notes = time.monotonic() - begin, index.notes()
+    if not index.count and not _tables(repo, repo.head().tree):
+        notes = (*notes, "the index is of Kart datasets alone, and HEAD has none")
+    return Indexed(tuple(known), new, index.count, took, notes)
 
 
 def _independent(repo: OpenRepo, commits: Sequence[ObjectId]) -> set[ObjectId]:

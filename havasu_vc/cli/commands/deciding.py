@@ -150,7 +150,8 @@ def _without_meta(
     "file",
     metavar="FILE",
     type=click.File("rb"),
-    help="Take the row from FILE, a GeoJSON feature or {column: value}; - is stdin.",
+    help="Take the row from FILE, a GeoJSON feature or {column: value}; of a collection of two"
+    " features one may have another key, under which it stands besides. - is stdin.",
 )
 @click.option(
     "--renumber",

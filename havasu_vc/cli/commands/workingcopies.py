@@ -142,8 +142,6 @@ def index(invocation: Invocation, /, request: IndexRequest, every: bool) -> None
         invocation.say("(Not performing the indexing due to --dry-run.)")
         return
     invocation.say(f"Indexed {done.features:,} features in {done.seconds:.1f}s")
-    if not done.features and all(repo.dataset(each).kind != "kart" for each in repo.datasets()):
-        invocation.note("the index is of Kart datasets alone, and HEAD has none")
     invocation.notes(done.notes)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import Result
 
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
@@ -190,6 +191,34 @@ def test_files(run: Run, tmp_path: Path, names: Callable[[], dict[int, str]]) ->
     run("resolve", "--all", "--with", "ancestor")
     run("merge", "--continue")
     assert names() == {1: "one", 2: "TWO", 4: "four", 9: "nine"}
+
+
+@pytest.mark.parametrize("key", [3, 7, 90])
+def test_two_features_of_a_file(
+    run: Run, tmp_path: Path, names: Callable[[], dict[int, str]], key: int
+) -> None:
+    run("merge", "side")
+    file = tmp_path / "rows.geojson"
+    succeed(run("conflicts", "points:feature:9", "-o", "geojson", "--output", file))
+    ours, theirs = json.loads(file.read_text())["features"]
+    ours["properties"]["name"], theirs["properties"]["name"] = "nine", "moved"
+
+    def resolve(*features: dict[str, Any]) -> Result:
+        file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+        return run("resolve", "points:feature:9", "--with-file", file)
+
+    twice = resolve(ours, theirs)
+    assert twice.exit_code == 2 and "two rows of its key" in twice.stderr
+    theirs["properties"]["id"] = 1
+    taken = resolve(ours, theirs)
+    assert taken.exit_code == 2 and "already has a row 1" in taken.stderr
+    theirs["properties"]["id"] = key
+    assert resolve(ours, theirs, theirs).exit_code == 2
+    succeed(resolve(theirs, ours))
+    run("resolve", "--all", "--with", "ancestor")
+    succeed(run("merge", "--continue"))
+    assert names() == {1: "one", 2: "TWO", 4: "four", 9: "nine", key: "moved"}
+    assert run("fsck").exit_code == 0
 
 
 def test_showing_conflicts(run: Run, tmp_path: Path) -> None:
