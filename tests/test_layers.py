@@ -117,7 +117,7 @@ LATE: dict[str, str] = {
     "datasets/havasu/writing.py": "most tables hold no rasters, and what outlines them is much",
     "writers/rasters.py": "most tables hold no rasters, and what reads them is many modules",
     "exchange/frames.py": "each write of rows loads it, an import in a box alone what reads files",
-    "exchange/duckdb_tables.py": "DuckDB reads most files, and Arrow's datasets bring pandas",
+    "exchange/duckdb.py": "DuckDB reads most files, and Arrow's datasets bring pandas",
     "exchange/sources.py": "an import reads one format, and each brings modules of its own",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",

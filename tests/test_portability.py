@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from havasu_vc.cli.main import cli
-from havasu_vc.tables import locations
+from havasu_vc.tables import table
 from tests.everyday import rows
 
 PACKAGE = Path(__file__).parents[1] / "havasu_vc"
@@ -220,10 +220,10 @@ def test_a_repository_is_worked_in_without_posix(tmp_path: Path) -> None:
     "location", [r"Z:\data\t", "Z:/data/t", "file:/Z:/data/t", "file:///Z:/data/t"]
 )
 def test_locations_name_drives_on_windows(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locations, "WINDOWS", True)
+    monkeypatch.setattr(table, "WINDOWS", True)
 
-    assert locations.local_path(location).replace("\\", "/") == "Z:/data/t"
-    assert locations.location_of(PureWindowsPath(location[-9:])) == "file:///Z:/data/t"  # type: ignore[arg-type]
+    assert table.local_path(location).replace("\\", "/") == "Z:/data/t"
+    assert table.location_of(PureWindowsPath(location[-9:])) == "file:///Z:/data/t"  # type: ignore[arg-type]
 
 
 def test_who_begins_on_windows_is_told(

@@ -16,7 +16,7 @@ import havasu_vc
 import havasu_vc.repo
 import havasu_vc.spark
 from havasu_vc import Repo
-from havasu_vc.checkouts.tables_elsewhere import Elsewhere
+from havasu_vc.checkouts.edits_elsewhere import Elsewhere
 from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.library.methods import Method, sentences
 from havasu_vc.looking.requests import LogRequest

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
     from havasu_vc.checkouts.counterparts import table_view as table_view
     from havasu_vc.checkouts.edits import shown_datasets as shown_datasets
+    from havasu_vc.checkouts.edits_elsewhere import Elsewhere as Elsewhere
     from havasu_vc.checkouts.edits_elsewhere import ServedBase as ServedBase
+    from havasu_vc.checkouts.edits_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.edits_elsewhere import edit_of_new as edit_of_new
     from havasu_vc.checkouts.edits_elsewhere import edit_of_served as edit_of_served
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.requests import CheckoutRequest as CheckoutRequest
     from havasu_vc.checkouts.requests import ResetRequest as ResetRequest
     from havasu_vc.checkouts.requests import SwitchRequest as SwitchRequest
-    from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
-    from havasu_vc.checkouts.tables_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.workspace import Workspace as Workspace
 
 __getattr__ = loads(
@@ -59,7 +59,13 @@ __getattr__ = loads(
             "table_view",
         ],
         "edits": ["shown_datasets"],
-        "edits_elsewhere": ["ServedBase", "edit_of_new", "edit_of_served"],
+        "edits_elsewhere": [
+            "Elsewhere",
+            "ServedBase",
+            "check_out_to",
+            "edit_of_new",
+            "edit_of_served",
+        ],
         "glance": ["WorkspaceChanges", "is_untouched"],
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy"],
@@ -74,7 +80,6 @@ __getattr__ = loads(
             "reset",
             "switch",
         ],
-        "tables_elsewhere": ["Elsewhere", "check_out_to"],
         "workspace": ["Workspace"],
         "requests": ["CheckoutRequest", "ResetRequest", "SwitchRequest"],
         "checking_out": ["parse_flavour"],

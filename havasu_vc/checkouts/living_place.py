@@ -69,7 +69,7 @@ class LivingPlace:
     def home(self) -> LivingHome:
         """Return what opens it."""
         if self.path is None:
-            from havasu_vc.exchange.postgis_home import PostgisHome
+            from havasu_vc.exchange.postgis_copy import PostgisHome
 
             return PostgisHome(self.address, kart=self.kart)
         from havasu_vc.exchange.living_home import GeoPackageHome

@@ -47,7 +47,7 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.refs import delete_ref, list_refs
 from havasu_vc.store.trees import Change, edit_tree
-from havasu_vc.workspace.draft import show_as_edits
+from havasu_vc.workspace.materialise import show_as_edits
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import COMMIT
 from havasu_vc.workspace.state import WorkspaceState

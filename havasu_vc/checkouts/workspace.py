@@ -200,7 +200,7 @@ class Workspace:
         Files are linked unless `copy` says otherwise, edits in the way stop it unless they are
         to be discarded. With `clustered` rows are sorted anew, and lie by `partition_by`.
         """
-        from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
+        from havasu_vc.checkouts.edits_elsewhere import Elsewhere, check_out_to
 
         place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
         request = Elsewhere(

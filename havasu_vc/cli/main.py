@@ -157,7 +157,7 @@ class CommandTable(click.Group):
         """Import a command."""
         cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name in NEEDLESS:
-            from havasu_vc.cli.needless import needless_command
+            from havasu_vc.cli.options import needless_command
 
             return needless_command(cmd_name, NEEDLESS[cmd_name])
         if cmd_name == "install":

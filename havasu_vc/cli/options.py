@@ -31,6 +31,7 @@ __all__ = [
     "join_message",
     "json_option",
     "message_options",
+    "needless_command",
     "output_option",
     "spatial_filter_option",
     "style_option",
@@ -354,3 +355,27 @@ def _said(paragraph: str) -> str:
         return Path(paragraph[1:]).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error
+
+
+# Commands that Kart has and that nothing is left to do for here: they say so, and succeed.
+
+
+def needless_command(name: str, why: str) -> click.Command:
+    """Return a command that takes any arguments and does nothing but say why."""
+
+    @click.command(
+        name,
+        cls=Command,
+        hidden=True,
+        help=f"Do nothing: {why}.",
+        context_settings={"ignore_unknown_options": True},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    @click.pass_obj
+    def command(invocation: object, arguments: tuple[str, ...]) -> None:
+        from havasu_vc.cli.invocation import Invocation
+
+        if isinstance(invocation, Invocation):
+            invocation.note(f"nothing is to be done: {why}")
+
+    return command

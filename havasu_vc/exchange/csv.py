@@ -23,13 +23,15 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, StorageError
-from havasu_vc.exchange.csv_release import can_be_text, misfits, typed
 from havasu_vc.exchange.csv_types import (
     Judgement,
     arrow_type_of,
+    can_be_text,
     convert,
+    misfits,
     no_number,
     require_numbers,
+    typed,
 )
 from havasu_vc.exchange.far import SourceFile, extension_of, opened, shown, size_of
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS

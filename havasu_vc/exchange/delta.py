@@ -35,7 +35,7 @@ from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.bucket import BucketTable, folder_of_copies
-from havasu_vc.tables.locations import local_path
+from havasu_vc.tables.table import local_path
 
 __all__ = [
     "LOG",

@@ -46,7 +46,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.tables.bucket import BucketTable, bringing
-from havasu_vc.tables.locations import TableFolders, local_path
+from havasu_vc.tables.table import TableFolders, local_path
 
 __all__ = ["DeltaSource", "conformed", "delta_source", "read_delta_file"]
 

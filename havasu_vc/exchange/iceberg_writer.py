@@ -67,10 +67,9 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.tables.locations import local_path, location_of
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import Table, read_table, table_exists
+from havasu_vc.tables.table import Table, local_path, location_of, read_table, table_exists
 
 __all__ = ["write_iceberg_3"]
 

@@ -7,7 +7,7 @@
 A key of one whole number is the feature id; with any other key the feature id is a column
 of its own, in front. Types are declared as Kart declares them, and values stand as Kart
 writes them, so one file serves both programs. Times are whole: an editor may shorten them,
-and then the cell counts as edited only if what is left differs (`edit_reading`).
+and then the cell counts as edited only if what is left differs (`edit_copy`).
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from havasu_vc.merging.requests import PickRequest as PickRequest
     from havasu_vc.merging.requests import RebaseRequest as RebaseRequest
     from havasu_vc.merging.requests import SequenceRequest as SequenceRequest
-    from havasu_vc.merging.resetting import reset as reset
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
     from havasu_vc.merging.state import read_cut_off as read_cut_off
+    from havasu_vc.merging.state import reset as reset
     from havasu_vc.merging.takeover import abort_merge as abort_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
     from havasu_vc.merging.trees import RootTree as RootTree
@@ -53,7 +53,6 @@ __getattr__ = loads(
         "kart_merges": ["conclude_kart_merge"],
         "kart_stops": ["KartMerge", "drop_kart_merge", "read_kart_merge", "tree_of_kart_merge"],
         "merge_commits": ["MergeResult", "merge", "require_calm"],
-        "resetting": ["reset"],
         "picking": [
             "cherry_pick",
             "continue_merge",
@@ -64,7 +63,7 @@ __getattr__ = loads(
         ],
         "resolving": ["conflicts", "labels", "resolve"],
         "takeover": ["abort_merge"],
-        "state": ["read_cut_off"],
+        "state": ["read_cut_off", "reset"],
         "trees": ["MergeRules", "RootTree", "base_tree", "merge_trees", "root_tree"],
         "views": [
             "conflict_counts",

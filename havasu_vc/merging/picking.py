@@ -38,7 +38,6 @@ from havasu_vc.merging.merge_commits import (
     require_resolved,
 )
 from havasu_vc.merging.requests import PickRequest, RebaseRequest, SequenceRequest
-from havasu_vc.merging.resetting import reset
 from havasu_vc.merging.state import (
     MergeState,
     Todo,
@@ -49,6 +48,7 @@ from havasu_vc.merging.state import (
     read_waiting,
     require_not_cut_off,
     require_state,
+    reset,
     set_waiting,
     write_todo,
 )

@@ -25,8 +25,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from havasu_vc.errors import DataFileNotFoundError, LockedError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.neighbour import bring_all
-from havasu_vc.remotes.places import check_data_url
-from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile, check_data_url, copy_checked, each
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore

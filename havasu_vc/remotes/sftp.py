@@ -27,8 +27,15 @@ from havasu_vc.errors import (
     NotYetSupportedError,
     StorageError,
 )
-from havasu_vc.remotes.places import check_data_url, login_of
-from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
+from havasu_vc.remotes.protocol import (
+    Claim,
+    Report,
+    WantedFile,
+    check_data_url,
+    copy_checked,
+    each,
+    login_of,
+)
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore

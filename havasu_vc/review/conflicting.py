@@ -29,14 +29,14 @@ from havasu_vc.remotes.hosts import PullRequest
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.review.conflicts import (
+from havasu_vc.review.page.cells import shown_values, sound_wkb
+from havasu_vc.review.report import (
     ConflictCell,
     ConflictedRow,
     Conflicts,
     DatasetInConflict,
     ItemInConflict,
 )
-from havasu_vc.review.page.cells import shown_values, sound_wkb
 from havasu_vc.store.refs import list_branches
 
 __all__ = ["Settling", "commands", "conflicts_between", "settling_here", "settling_of_request"]

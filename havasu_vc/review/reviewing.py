@@ -42,12 +42,19 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect_of
 from havasu_vc.review.changed_back import RowsThatChangeBack
 from havasu_vc.review.conflicting import Settling, conflicts_between, settling_here
-from havasu_vc.review.conflicts import Conflicts
 from havasu_vc.review.entry_facts import dataset_facts, entry_words
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
-from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review, ReviewedCommit
+from havasu_vc.review.report import (
+    Area,
+    Conflicts,
+    DatasetReview,
+    Flag,
+    FlagKind,
+    Review,
+    ReviewedCommit,
+)
 from havasu_vc.review.requests import BrokenRequest, ReviewRequest
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.store.revisions import (

@@ -26,7 +26,6 @@ from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.types import Field, Struct, is_number
 from havasu_vc.records import dataclass
-from havasu_vc.review.column_tally import ColumnTally
 from havasu_vc.review.geometry_tally import GeometryTally
 from havasu_vc.review.report import (
     Area,
@@ -36,7 +35,7 @@ from havasu_vc.review.report import (
     FlagKind,
     Sample,
 )
-from havasu_vc.review.samples import SampleMaker, Sampler
+from havasu_vc.review.samples import ColumnTally, SampleMaker, Sampler
 from havasu_vc.review.words import meta_words, quoted
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty

@@ -46,7 +46,7 @@ from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.log import commits
 from havasu_vc.store.refs import BRANCHES, list_branches, read_ref
 from havasu_vc.store.trees import DatasetFolder
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.table import TableFolders
 
 __all__ = ["Served", "Shelf", "Writer"]
 

@@ -28,9 +28,8 @@ from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NO_CRS, with_
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
-from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import LiveFile, difference, manifests_of, snapshot_of
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import Table, TableFolders
 
 __all__ = [
     "KEY",

@@ -23,7 +23,7 @@ from havasu_vc.errors import CorruptionError, InvalidArgumentError
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_size, put_object, url_below
 from havasu_vc.tables.bucket import BucketTable, plain_location
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.table import TableFolders
 
 __all__ = ["SharedPlace"]
 

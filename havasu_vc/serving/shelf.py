@@ -20,7 +20,7 @@ from havasu_vc.serving.history import Version
 from havasu_vc.serving.metadata import TableMaker, snapshot_id_of
 from havasu_vc.serving.told import told
 from havasu_vc.serving.updates import TableChange, applied, new_document, parse_change
-from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.table import TableFolders
 
 if TYPE_CHECKING:
     from havasu_vc.serving.catalog import Catalog

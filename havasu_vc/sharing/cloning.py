@@ -76,7 +76,7 @@ def folder_of(url: str, *, bare: bool = False) -> str:
 def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchResult]:
     """Clone a repository and its data, or go on where the same clone was cut off."""
     if request.data_url is not None:
-        from havasu_vc.remotes.places import check_data_url
+        from havasu_vc.remotes.protocol import check_data_url
 
         check_data_url(request.data_url)
     url, environment = _without_secret(request.url)

@@ -26,8 +26,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote, take_from_lfs
-from havasu_vc.remotes.places import open_place
-from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
+from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, open_place, total_size
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.opened import OpenRepo

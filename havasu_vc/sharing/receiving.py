@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.errors import StateError
-from havasu_vc.remotes.places import open_place
-from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.remotes.protocol import WantedFile, open_place
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import broken_datasets

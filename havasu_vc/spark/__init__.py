@@ -3,7 +3,6 @@
 from havasu_vc.spark.changing import changes, history
 from havasu_vc.spark.reading import read, register
 from havasu_vc.spark.session import session
-from havasu_vc.spark.streaming import sink
-from havasu_vc.spark.writing import write
+from havasu_vc.spark.writing import sink, write
 
 __all__ = ["changes", "history", "read", "register", "session", "sink", "write"]

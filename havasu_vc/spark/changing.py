@@ -28,7 +28,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.spark.executor_reading import (
+from havasu_vc.spark.deleted import (
     LARGE_BYTES,
     Piece,
     Place,

@@ -215,7 +215,7 @@ def is_among(spark: SparkSession, numbers: npt.NDArray[np.int64], wanted: Column
 # Most windows are rectangles and most large tables hold points, whose coordinates stand at fixed
 # bytes. Where footers prove that all values of the files are such points, a comparison of four
 # numbers is exact, and spares the rows their way through Python, which takes longer than reading
-# them. Everything else is compared geometry by geometry (`spatial`).
+# them. Everything else is compared geometry by geometry (`reading`).
 
 _MOST_FILES = 64
 """Files up to which footers are read to know: each takes the driver a millisecond."""

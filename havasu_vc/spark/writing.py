@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import itertools
 import platform
+import re
 import secrets
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -64,12 +65,13 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.spark.executor_reading import far_url, havasu_view, in_place
-from havasu_vc.spark.querying import query_error
+from havasu_vc.spark.deleted import far_url, havasu_view, in_place
 from havasu_vc.spark.reading import opened, quoted, read_view
+from havasu_vc.spark.session import query_error
+from havasu_vc.store.log import commits
 from havasu_vc.transfer import replacement
 
-__all__ = ["StagedFile", "stage", "write"]
+__all__ = ["StagedFile", "sink", "stage", "write"]
 
 
 def write(
@@ -371,3 +373,58 @@ def _found(path: Path) -> tuple[int, int] | None:
 
 def _unreachable(message: str) -> EngineError:
     return EngineError(message, hints=("nothing was committed", _SHARED))
+
+
+# Streams into a dataset: each batch is a commit, made once however often Spark gives it again.
+#
+# Spark counts the batches of a stream, and after a crash gives the last one again. So a commit
+# says in a trailer of its message which batch of which stream it is, and a batch that the
+# branch has already is passed over. A batch that changes nothing makes no commit; given again,
+# it changes nothing again.
+
+
+TRAILER = "Havasu-Batch"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def sink(
+    repo: Repo | str | Path,
+    dataset: str,
+    name: str,
+    *,
+    mode: str = "upsert",
+    when: str | None = None,
+    message: str | None = None,
+) -> Callable[[DataFrame, int], None]:
+    """Return the function for `foreachBatch` that commits each batch of a stream exactly once.
+
+    `name` tells the stream from others that write to the branch: a stream that starts anew,
+    with another checkpoint, counts its batches from 0 and needs another name. The other
+    arguments are those of `write`.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"a stream cannot be called {name!r}", hints=("use letters, digits, '.', '_' and '-'",)
+        )
+    source = opened(repo)
+    subject = message or f"Write to {dataset}"
+
+    def put(frame: DataFrame, batch: int) -> None:
+        last = _last_batch(source, name)
+        if last is not None and batch <= last:
+            return
+        text = f"{subject}\n\n{TRAILER}: {name}/{batch}"
+        write(frame, source, dataset, mode=mode, when=when, message=text)
+
+    return put
+
+
+def _last_batch(repo: Repo, name: str) -> int | None:
+    """Return the last batch of a stream that HEAD has; None for none."""
+    start = repo.head().commit
+    line = re.compile(rf"^{TRAILER}: {re.escape(name)}/(\d+)$", re.MULTILINE)
+    for commit in () if start is None else commits(repo.git, start):
+        found = line.findall(commit.message)
+        if found:
+            return int(found[-1])
+    return None

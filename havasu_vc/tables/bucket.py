@@ -44,8 +44,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.store.object_systems import create_object, object_system, reporting_store_errors
 from havasu_vc.store.object_urls import shown_url, with_endpoint
-from havasu_vc.tables.locations import TableFolders
-from havasu_vc.tables.table import HINT, METADATA, Table, read_table
+from havasu_vc.tables.table import HINT, METADATA, Table, TableFolders, read_table
 
 __all__ = ["BucketPlaces", "BucketTable", "bringing", "folder_of_copies", "plain_location"]
 

@@ -26,7 +26,7 @@ from pyarrow import orc
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.iceberg.avro import Malformed, UnknownCodec, read_blocks
 from havasu_vc.model.arrow import FIELD_ID
-from havasu_vc.tables.locations import damaged, missing
+from havasu_vc.tables.table import damaged, missing
 
 __all__ = ["OTHER_FORMS", "in_parquet", "kept_in_parquet"]
 

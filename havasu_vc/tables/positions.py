@@ -42,14 +42,14 @@ from havasu_vc.model.types import Field, List, Map, Struct
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.store.system import sync_file
-from havasu_vc.tables.locations import (
+from havasu_vc.tables.other_forms import kept_in_parquet
+from havasu_vc.tables.table import (
     damaged,
     location_of,
     missing,
     reading_document,
     reading_table_file,
 )
-from havasu_vc.tables.other_forms import kept_in_parquet
 
 __all__ = [
     "FILE_PATH_ID",

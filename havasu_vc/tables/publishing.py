@@ -35,8 +35,14 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
-from havasu_vc.tables.locations import TableFolders, location_of
-from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
+from havasu_vc.tables.table import (
+    HINT,
+    METADATA,
+    Table,
+    TableFolders,
+    location_of,
+    metadata_versions,
+)
 
 __all__ = ["logged", "publish", "write_manifest", "write_manifest_list"]
 

@@ -28,7 +28,6 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.tables.locations import damaged, reading_table_file
 from havasu_vc.tables.other_forms import in_parquet
 from havasu_vc.tables.positions import (
     FILE_PATH_ID,
@@ -42,7 +41,7 @@ from havasu_vc.tables.positions import (
     read_equality_deletes,
 )
 from havasu_vc.tables.snapshots import LiveFile, divides, live_files, partition_key, snapshot_of
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import Table, damaged, reading_table_file
 
 if TYPE_CHECKING:
     from havasu_vc.tables.bucket import BucketPlaces

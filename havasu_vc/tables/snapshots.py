@@ -28,9 +28,8 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.tables.locations import damaged, reading_document
 from havasu_vc.tables.other_forms import OTHER_FORMS
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import Table, damaged, reading_document
 
 __all__ = [
     "FileDifference",

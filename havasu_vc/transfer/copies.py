@@ -35,8 +35,13 @@ from havasu_vc.errors import (
     StorageError,
     UncommittedChangesError,
 )
-from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
-from havasu_vc.exchange.edit_reading import edited_cells
+from havasu_vc.exchange.edit_copy import (
+    EditedLayer,
+    LayerToEdit,
+    edited_cells,
+    read_edit_copy,
+    write_edit_copy,
+)
 from havasu_vc.exchange.edit_state import STYLES, Move, move_state, other_tables, read_states
 from havasu_vc.exchange.export import require_unheld
 from havasu_vc.exchange.source import SourceOptions

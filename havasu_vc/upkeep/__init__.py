@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
     from havasu_vc.upkeep.upgrading import upgrade_in_place as upgrade_in_place
     from havasu_vc.upkeep.validation import Issue as Issue
+    from havasu_vc.upkeep.validation import Level as Level
     from havasu_vc.upkeep.validation import Validation as Validation
-    from havasu_vc.upkeep.value_rules import Level as Level
 
 __getattr__ = loads(
     __name__,
@@ -36,8 +36,7 @@ __getattr__ = loads(
         "pruning": ["prune_remote"],
         "repairing": ["last_version", "repair"],
         "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],
-        "validation": ["Issue", "Validation"],
-        "value_rules": ["Level"],
+        "validation": ["Issue", "Level", "Validation"],
         "requests": ["IndexRequest", "OptimizeRequest", "PruneRequest", "RepairRequest"],
     },
 )

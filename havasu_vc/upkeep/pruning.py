@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from havasu_vc.errors import LockedError, StateError, UnsupportedError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.object_store import Claims, ObjectStoreRemote
-from havasu_vc.remotes.places import kind_of
+from havasu_vc.remotes.protocol import kind_of
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files

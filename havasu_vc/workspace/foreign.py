@@ -67,8 +67,8 @@ from havasu_vc.model.types import (
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.locations import damaged, missing, reading_table_file
 from havasu_vc.tables.scanning import RowSource, read_source
+from havasu_vc.tables.table import damaged, missing, reading_table_file
 
 __all__ = [
     "FileSchema",

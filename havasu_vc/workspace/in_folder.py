@@ -15,10 +15,18 @@ from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.locations import TableFolders, local_path, location_of
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
-from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
+from havasu_vc.tables.table import (
+    METADATA,
+    Table,
+    TableFolders,
+    local_path,
+    location_of,
+    metadata_versions,
+    read_table,
+    table_exists,
+)
 from havasu_vc.workspace.condition import check_linked
 from havasu_vc.workspace.places import TEMPORARY, Holds, link_file, remove_table
 from havasu_vc.workspace.snapshots import data_path

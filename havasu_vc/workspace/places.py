@@ -32,9 +32,8 @@ from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.system import clone_blocks, set_mode, sync_file
-from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import LARGEST_METADATA, Table
+from havasu_vc.tables.table import LARGEST_METADATA, Table, TableFolders
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 
 __all__ = [

@@ -19,9 +19,9 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import DataFile
-from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.snapshots import partition_key
+from havasu_vc.tables.table import local_path
 from havasu_vc.workspace.state import DeleteBatch
 
 __all__ = ["write_batch"]

@@ -39,11 +39,10 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file, reporting_storage_errors
-from havasu_vc.tables.locations import local_path, location_of
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import METADATA, Table, read_table
+from havasu_vc.tables.table import METADATA, Table, local_path, location_of, read_table
 from havasu_vc.workspace.properties import FLAVOUR, VERSION, is_untouched
 
 __all__ = ["Relocated", "relocate_table", "show_to_duckdb"]

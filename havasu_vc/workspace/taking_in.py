@@ -45,7 +45,6 @@ from havasu_vc.model.types import Field, List, Map, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import edit_tree
-from havasu_vc.tables.locations import TableFolders, damaged
 from havasu_vc.tables.positions import read_position_deletes
 from havasu_vc.tables.scanning import (
     DeleteIndex,
@@ -63,7 +62,7 @@ from havasu_vc.tables.snapshots import (
     manifests_of,
     snapshot_of,
 )
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import Table, TableFolders, damaged
 from havasu_vc.workspace.foreign import (
     FileSchema,
     Measured,

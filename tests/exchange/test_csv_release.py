@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from havasu_vc.exchange.csv_release import misfits, typed
-from havasu_vc.exchange.csv_types import Misfit
+from havasu_vc.exchange.csv_types import Misfit, misfits, typed
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 

@@ -20,8 +20,7 @@ pytest.importorskip("duckdb")
 
 import duckdb
 
-from havasu_vc.exchange.duckdb import Database, relation
-from havasu_vc.exchange.duckdb_tables import column_names, duck_table
+from havasu_vc.exchange.duckdb import Database, column_names, duck_table, relation
 
 EXAMPLES = examples(
     25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -10,7 +10,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.errors import StateError
 from havasu_vc.formats.repository_config import CONFIG_FILE
-from havasu_vc.remotes.places import ALLOWED, require_allowed
+from havasu_vc.remotes.protocol import ALLOWED, require_allowed
 from tests.cli.conftest import invoke, succeed
 from tests.remotes.places import Place, bucket_at, folder_at
 from tests.remotes.sharing import bare, clone, files, named, reopened

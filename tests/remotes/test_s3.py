@@ -15,7 +15,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
-from havasu_vc.spark.buckets import bucket_settings
+from havasu_vc.spark.jars import bucket_settings
 from havasu_vc.store import object_systems
 from havasu_vc.store.files import DataFileStore
 from tests.remotes.sharing import bare, clone, files, named, reopened, share

@@ -11,8 +11,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.errors import DataFileNotFoundError, HavasuError, MissingProgramError, StorageError
 from havasu_vc.remotes import sftp
-from havasu_vc.remotes.places import ALLOWED, check_data_url, login_of
-from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.remotes.protocol import ALLOWED, WantedFile, check_data_url, login_of
 from havasu_vc.remotes.sftp import SftpRemote, SftpSession
 from havasu_vc.store.files import DataFileStore
 from tests.cli.conftest import invoke, succeed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
+from havasu_vc.checkouts.edits_elsewhere import Elsewhere, check_out_to
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour

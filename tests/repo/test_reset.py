@@ -6,7 +6,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import HavasuError, InvalidArgumentError, StateError, UncommittedChangesError
-from havasu_vc.merging.resetting import MODES, reset
+from havasu_vc.merging.state import MODES, reset
 from tests.repo.points import Rows, add, assert_clean, make, read, write
 from tests.support.git import run_git
 

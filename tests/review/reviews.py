@@ -5,20 +5,18 @@ import shapely
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.review.conflicts import (
-    ConflictCell,
-    ConflictedRow,
-    Conflicts,
-    DatasetInConflict,
-    ItemInConflict,
-)
 from havasu_vc.review.report import (
     Area,
     Cell,
     ColumnReview,
+    ConflictCell,
+    ConflictedRow,
+    Conflicts,
+    DatasetInConflict,
     DatasetReview,
     Flag,
     FlagKind,
+    ItemInConflict,
     NumberShift,
     PolicyFinding,
     Review,

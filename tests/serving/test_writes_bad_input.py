@@ -15,7 +15,7 @@ import pytest
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.tables.locations import local_path
+from havasu_vc.tables.table import local_path
 from tests.serving.server import ask, catalog, serving
 from tests.support.templates import empty_repo
 

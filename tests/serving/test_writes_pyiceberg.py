@@ -14,7 +14,7 @@ from pyiceberg.exceptions import BadRequestError, ForbiddenError
 
 from havasu_vc import Repo, Settings
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.tables.locations import local_path
+from havasu_vc.tables.table import local_path
 from tests.serving.server import ask, catalog, serving
 from tests.support.git import run_git
 from tests.support.templates import empty_repo

@@ -11,8 +11,13 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import MissingProgramError, NotYetSupportedError, UnsupportedVersionError
-from havasu_vc.spark.buckets import JAR_SETTING, bucket_jars, bucket_settings, hadoop_version
-from havasu_vc.spark.jars import JAR_VARIABLE
+from havasu_vc.spark.jars import (
+    BUCKET_JAR_SETTING,
+    JAR_VARIABLE,
+    bucket_jars,
+    bucket_settings,
+    hadoop_version,
+)
 from havasu_vc.spark.session import session_settings
 from tests.conftest import lacking
 from tests.remotes.buckets import s3
@@ -110,8 +115,8 @@ def test_jars_come_beside_that_of_iceberg(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(JAR_VARIABLE, "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
     repo = make(tmp_path / "ours", {1: ("one", 1)})
     repo.config.set("havasu.workspace.path", "s3://maps/all")
-    repo.git.git("config", "--add", JAR_SETTING, "org:one:1")
-    repo.git.git("config", "--add", JAR_SETTING, "org:two:2")
+    repo.git.git("config", "--add", BUCKET_JAR_SETTING, "org:one:1")
+    repo.git.git("config", "--add", BUCKET_JAR_SETTING, "org:two:2")
     found = session_settings(Repo.open(repo.path))
     assert found["spark.jars.packages"].split(",")[1:] == ["org:one:1", "org:two:2"]
     assert found["spark.sql.catalog.havasu.warehouse"] == "s3://maps/all"

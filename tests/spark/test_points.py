@@ -15,8 +15,7 @@ from havasu_vc.datasets.havasu.live import leading_bytes
 from havasu_vc.engine.session import setting
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.spark.reading import read_view
-from havasu_vc.spark.spatial import spatial_tests
+from havasu_vc.spark.reading import read_view, spatial_tests
 from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row

@@ -19,8 +19,7 @@ from havasu_vc.geo.predicates import SpatialPredicate, Window, matching_rows
 from havasu_vc.geo.wkb import from_canonical
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.spark.reading import read_view
-from havasu_vc.spark.spatial import parse_window, spatial_tests
+from havasu_vc.spark.reading import parse_window, read_view, spatial_tests
 from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row

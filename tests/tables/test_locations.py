@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
-from havasu_vc.tables.locations import TableFolders, local_path
+from havasu_vc.tables.table import TableFolders, local_path
 
 
 @pytest.fixture

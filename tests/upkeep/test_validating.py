@@ -19,8 +19,15 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.testing.kernels import given_rows
-from havasu_vc.upkeep.validation import MOST_ROWS, broken_rows, check_keys, equal_keys
-from havasu_vc.upkeep.value_rules import Broken, Level, broken_rules
+from havasu_vc.upkeep.validation import (
+    MOST_ROWS,
+    Broken,
+    Level,
+    broken_rows,
+    broken_rules,
+    check_keys,
+    equal_keys,
+)
 from tests.geo.shapes import encode, sound_shapes
 from tests.geo.test_raster_v1_columns import EXAMPLE
 

@@ -11,7 +11,7 @@ from havasu_vc.formats.iceberg.values import (
     ManifestFile,
     Status,
 )
-from havasu_vc.workspace.manifests import DATA_SEQUENCE, MANY, Read, plan_manifests
+from havasu_vc.workspace.snapshots import DATA_SEQUENCE, MANY, Read, plan_manifests
 
 NEW = 77
 NUMBER = 9

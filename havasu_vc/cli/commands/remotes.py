@@ -50,7 +50,7 @@ def remote(
     if data is not None and (len(arguments) < 2 or arguments[0] not in ("add", "set-url")):
         raise click.UsageError("--data goes with `add NAME URL` and `set-url NAME URL`")
     if data is not None:
-        from havasu_vc.remotes.places import check_data_url
+        from havasu_vc.remotes.protocol import check_data_url
 
         check_data_url(data)
     if not arguments and invocation.json is None:

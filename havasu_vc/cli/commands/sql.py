@@ -135,7 +135,7 @@ def _ask_spark(
     from havasu_vc.engine.session import require_spark
 
     require_spark()
-    from havasu_vc.spark.querying import SparkRows, open_query, run_statement
+    from havasu_vc.spark.session import SparkRows, open_query, run_statement
 
     asked = open_query(repo, ref, jar=not no_jar, master=master, note=invocation.note)
     for statement in statements:

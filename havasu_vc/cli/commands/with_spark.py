@@ -102,7 +102,7 @@ def shell(invocation: Invocation, ref: str | None, no_jar: bool, master: str | N
 
     import havasu_vc.spark as ours
     from havasu_vc.spark import functions
-    from havasu_vc.spark.querying import open_query
+    from havasu_vc.spark.session import open_query
 
     asked = open_query(repo, ref, jar=not no_jar, master=master, note=invocation.note)
     names = {name: getattr(ours, name) for name in ("read", "changes", "history", "write")}

@@ -4,9 +4,8 @@ import io
 from pathlib import Path
 
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.review.conflicts import Conflicts
 from havasu_vc.review.page import Page, write_page
-from havasu_vc.review.report import DatasetReview, Review
+from havasu_vc.review.report import Conflicts, DatasetReview, Review
 from tests.review.reviews import HOSTILE, conflicts
 from tests.support.browser import Tab
 

@@ -18,7 +18,7 @@ from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema
 from havasu_vc.review import Page, write_page
-from havasu_vc.review.page import neighbours
+from havasu_vc.review.page import collecting
 from havasu_vc.review.page.document import Tiles, parse_tiles
 from tests.cli.conftest import invoke, succeed
 from tests.review.page.conftest import Opened, settle
@@ -101,7 +101,7 @@ def test_unchanged_neighbours_are_on_the_page(squares: Path) -> None:
 
 
 def test_beside_many_changes_there_are_none(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "MOST_CHANGES", 1)
+    monkeypatch.setattr(collecting, "MOST_CHANGES", 1)
     assert shown(page_of(squares)) == set()
 
 
@@ -109,7 +109,7 @@ def test_of_very_many_neighbours_some_are_shown(
     squares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = shown(page_of(squares))
-    monkeypatch.setattr(neighbours, "MOST", 10)
+    monkeypatch.setattr(collecting, "MOST", 10)
     text = page_of(squares)
     assert shown(text) < whole
     around = ReadPage.of(text).manifest["datasets"][0]["around"]
@@ -121,8 +121,8 @@ def test_they_are_drawn(
     squares: Path, tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, pictures = tmp_path / "review.html", []
-    for most in (neighbours.MOST_CHANGES, 0):
-        monkeypatch.setattr(neighbours, "MOST_CHANGES", most)
+    for most in (collecting.MOST_CHANGES, 0):
+        monkeypatch.setattr(collecting, "MOST_CHANGES", most)
         path.write_text(page_of(squares), "utf-8")
         tab.go(path.as_uri() + f"#squares:{SIDE * 5 + 5}")
         tab.run("document.querySelector('[aria-label^=\"Show on the map\"]').click()")
