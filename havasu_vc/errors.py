@@ -49,6 +49,7 @@ Only `cli/errors.py` knows about exit codes.
         └── EngineError                      a task failed for a reason of its own
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
@@ -289,15 +290,35 @@ class RevisionNotFoundError(NotFoundError):
         self.revision = revision
 
 
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return a hint that names what somebody may have meant; none where nothing is near.
+
+    >>> nearest("lot", ["lots", "roads"]), nearest("roads", ["nz/roads"]), nearest("x", ["lots"])
+    (("did you mean 'lots'?",), ("did you mean 'nz/roads'?",), ())
+    """
+    import difflib
+
+    names = list(known)[:_MOST_NAMES]
+    inside = [each for each in names if each.rpartition("/")[2] == name.strip("/")]
+    letters = {each.lower(): each for each in names}
+    near = [letters[each] for each in difflib.get_close_matches(name.lower(), letters, 2)]
+    found = list(dict.fromkeys([*inside[:2], *near]))[:2]
+    return (f"did you mean {' or '.join(map(repr, found))}?",) if found else ()
+
+
+_MOST_NAMES = 2000
+"""Names that are compared, which takes a moment."""
+
+
 class DatasetNotFoundError(NotFoundError):
     """A revision has no dataset of that path."""
 
     kind = ErrorKind.NO_DATASET
 
-    def __init__(self, path: str, revision: str = "HEAD") -> None:
+    def __init__(self, path: str, revision: str = "HEAD", known: Iterable[str] = ()) -> None:
         super().__init__(
             f"there is no dataset {path!r} at {revision}",
-            hints=("`havasu-vc data ls` lists the datasets",),
+            hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
         )
         self.path = path
         self.revision = revision

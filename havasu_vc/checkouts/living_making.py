@@ -22,7 +22,7 @@ from havasu_vc.checkouts.living_place import (
     require_no_secret,
     setting,
 )
-from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.errors import InvalidArgumentError, StateError, nearest
 from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -117,7 +117,8 @@ def choose_datasets(
     for path in (*take, *leave):
         if path not in known or known[path].marker not in TABLES:
             raise InvalidArgumentError(
-                f"No dataset {path} at HEAD", hints=("`havasu-vc data ls` lists the datasets",)
+                f"No dataset {path} at HEAD",
+                hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
             )
     if both := set(take) & set(leave):
         raise InvalidArgumentError(f"{min(both)} is to be checked out, and not to be")

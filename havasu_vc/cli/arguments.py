@@ -15,7 +15,7 @@ import click
 
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.options import after_dashes
-from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError, nearest
 
 if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
@@ -235,6 +235,7 @@ def revisions_and_filters(
                 f"{first!r} is neither a revision nor a dataset",
                 hints=(
                     *_why(repo, first),
+                    *nearest(first, [*repo.datasets(), *(each.name for each in repo.branches())]),
                     "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
                     f"`-- {first}` means a dataset that is not at HEAD",
                 ),

@@ -1,7 +1,7 @@
 """Rows of a query as a table, CSV, JSON, Parquet or an Arrow stream, a few at a time.
 
 Only the table for people is measured before it is printed, so it shows the first rows.
-Bytes are hex, and whatever JSON lacks is text.
+Bytes are hex, but geometries that people read are well-known text; whatever JSON lacks is text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.cli.output import opened_output
+from havasu_vc.errors import GeometryError
 from havasu_vc.writers.terminal import printable, visible_json
 
 __all__ = ["FORMATS", "BatchedRows", "QueryRows", "write_rows"]
@@ -141,13 +142,35 @@ def _write_table(names: Sequence[str], rows: Rows, out: TextIO, *, most: int) ->
     """Write the first rows as a table; return whether there are more."""
     found = iter(rows)
     names = [printable(name) for name in names]
-    cells = [[_cell(value) for value in row] for row in islice(found, most)]
+    columns = list(zip(*islice(found, most), strict=True)) or [() for _ in names]
+    cells = list(
+        zip(*([_cell(value) for value in _seen(column)] for column in columns), strict=True)
+    )
     more = next(found, None) is not None
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     for line in ([*names], ["-" * width for width in widths], *cells):
         text = "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True))
         out.write(text.rstrip() + "\n")
     return more
+
+
+def _seen(values: Sequence[Any]) -> Sequence[Any]:
+    """Return a column as a person may read it: well-known text for bytes that all are WKB."""
+    present = [value for value in values if value is not None]
+    # The least that has a shape: byte order, type, and a count or two numbers.
+    if not present or not all(
+        isinstance(v, bytes) and v[:1] in (b"\0", b"\1") and len(v) > 8 for v in present
+    ):
+        return values
+    from havasu_vc.geo.wkb import to_canonical
+    from havasu_vc.geo.wkt import format_wkt
+
+    try:
+        texts = format_wkt(to_canonical(pa.array(values, pa.binary()), "ewkb")[0])
+    except GeometryError:
+        return values
+    found: list[Any] = texts.to_pylist()
+    return found
 
 
 def _cell(value: Any) -> str:

@@ -82,7 +82,7 @@ def _list(paths: Sequence[str]) -> list[str]:
 def _folder(transaction: Transaction, path: str) -> DatasetFolder:
     folder = transaction.folders.get(path)
     if folder is None:
-        raise DatasetNotFoundError(path)
+        raise DatasetNotFoundError(path, known=transaction.folders)
     return folder
 
 

@@ -221,7 +221,7 @@ class RowHistory:
         if not key and not columns:
             return _Watched(versions, None, (), f"{inside}/{rows}" if kind else path)
         if view is None:
-            raise DatasetNotFoundError(path, start.name)
+            raise DatasetNotFoundError(path, start.name, self._repo.folders(start))
         ids = tuple(column_id(view, name) for name in columns)
         if not key:
             return _Watched(versions, None, ids, path)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc import checkouts
-from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentError
+from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentError, nearest
 from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table
 from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
@@ -37,6 +37,7 @@ from havasu_vc.store.refs import list_branches, list_tags
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.model.types import Field
 
 __all__ = [
     "TOLD",
@@ -61,6 +62,41 @@ class QueryAnswer:
     """Their columns."""
     batches: Iterator[pa.RecordBatch]
     """The rows, which are read once."""
+    geometries: Mapping[str, Dataset]
+    """Columns of bytes that are called as a geometry column of a dataset that was asked."""
+
+    def as_geoparquet(self) -> QueryAnswer:
+        """Return the same with geometries as GeoParquet has and describes them."""
+        if not self.geometries:
+            return self
+        from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
+        from havasu_vc.exchange.geoparquet import WrittenColumn, format_geo
+        from havasu_vc.exchange.native_tables import projjson
+
+        going = {
+            name: outgoing_geometry(view.schema.by_name[name], view.crs, None, Notes())
+            for name, view in self.geometries.items()
+        }
+        columns = {
+            name: WrittenColumn(
+                (), projjson(each.target), edges="spherical" if each.field.edges else None
+            )
+            for name, each in going.items()
+        }
+        geo = format_geo(columns, next(iter(columns)))
+        schema = self.schema.with_metadata({**(self.schema.metadata or {}), "geo": geo})
+
+        def converted() -> Iterator[pa.RecordBatch]:
+            for batch in self.batches:
+                shown = [
+                    going[field.name].canonical(column).cast(field.type)
+                    if field.name in going
+                    else column
+                    for field, column in zip(schema, batch.columns, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(shown, schema=schema)
+
+        return QueryAnswer(schema, converted(), self.geometries)
 
 
 def plain_name(path: str) -> str:
@@ -107,7 +143,26 @@ class Queries:
         """Return the rows of one of the statements, or the first; None where it gives none."""
         with self._told():
             found = self._database.ask(statement, most)
-        return None if found is None else QueryAnswer(found.schema, self._rows(found))
+        if found is None:
+            return None
+        return QueryAnswer(found.schema, self._rows(found), self._geometries(found.schema))
+
+    def _geometries(self, schema: pa.Schema) -> dict[str, Dataset]:
+        """Return the datasets whose geometry columns an answer has, by the column's name."""
+        found = {}
+        for column in schema:
+            same = [
+                (view, field)
+                for view in self._views
+                for field in view.schema.geometries
+                if field.name == column.name
+            ]
+            # Where datasets differ, nobody says of which the column is.
+            if len({(_system(view, field), field.edges) for view, field in same}) != 1:
+                continue
+            if pa.types.is_binary(column.type) and schema.names.count(column.name) == 1:
+                found[column.name] = same[0][0]
+        return found
 
     def _rows(self, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         with self._told():
@@ -125,7 +180,11 @@ class Queries:
             return self._failed[name]
         error = InvalidArgumentError(f"there is no table {name!r}")
         there = ", ".join(sorted(self._here)) or "no dataset yet"
-        error.hints = (f"there is {there}", '"DATASET@REVISION" is one as a revision has it')
+        error.hints = (
+            *nearest(name, self._here),
+            f"there is {there}",
+            '"DATASET@REVISION" is one as a revision has it',
+        )
         return error
 
     def _add_tables(self, text: str) -> None:
@@ -199,11 +258,16 @@ class Queries:
             there = self._at(revision)
             path = _matching(wanted, there)
             if path is None:
-                raise DatasetNotFoundError(wanted, revision)
+                raise DatasetNotFoundError(wanted, revision, there)
         except HavasuError as error:
             self._failed[name] = error  # it may be the name of something else
             return None
         return there[path]
+
+
+def _system(view: Dataset, field: Field) -> str | None:
+    name = None if field.geometry is None else field.geometry.crs
+    return None if name is None else view.crs.get(name, name)
 
 
 def _matching(name: str, paths: Mapping[str, object]) -> str | None:

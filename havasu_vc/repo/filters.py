@@ -25,7 +25,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from havasu_vc.datasets.pairing import alike
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, nearest
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
@@ -113,7 +113,10 @@ class RepoFilter:
             if not any(each.matches(path) for path in known):
                 raise InvalidArgumentError(
                     f"there is no dataset {each.pattern!r} on either side",
-                    hints=("`havasu-vc data ls` lists the datasets",),
+                    hints=(
+                        *nearest(each.pattern, known),
+                        "`havasu-vc data ls` lists the datasets",
+                    ),
                 )
 
     def chosen(self, diffs: Iterable[DatasetDiff]) -> Iterator[DatasetDiff]:

@@ -150,7 +150,7 @@ class OpenRepo:
         found = self.revision(revision)
         folder = self.folders(found).get(path.strip("/"))
         if folder is None:
-            raise DatasetNotFoundError(path, revision)
+            raise DatasetNotFoundError(path, revision, self.folders(found))
         view = self.view(folder, revision)
         view.check_guard()
         return view

@@ -132,7 +132,7 @@ class Transaction:
         """
         folder = self.folders.get(path.strip("/"))
         if folder is None:
-            raise DatasetNotFoundError(path)
+            raise DatasetNotFoundError(path, known=self.folders)
         view = self._repo.view(folder, self._branch or "HEAD").with_storage(self.storage)
         view.check_guard()
         return view

@@ -41,6 +41,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     MissingProgramError,
     StateError,
+    nearest,
 )
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
@@ -93,7 +94,10 @@ class Validation:
             else:
                 raise InvalidArgumentError(
                     f"there is no dataset and no file {target!r}",
-                    hints=(f"datasets are {', '.join(sorted(known)) or 'none'}",),
+                    hints=(
+                        *nearest(target, known),
+                        f"datasets are {', '.join(sorted(known)) or 'none'}",
+                    ),
                 )
 
     def _dataset(self, path: str, revision: str, *, warnings: bool) -> Iterator[Issue]:

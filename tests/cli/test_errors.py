@@ -13,6 +13,7 @@ from havasu_vc.errors import (
     NoChangesError,
     RepositoryNotFoundError,
 )
+from tests.cli.conftest import Run
 
 
 def error_classes(root: type[HavasuError] = HavasuError) -> list[type[HavasuError]]:
@@ -113,3 +114,39 @@ def test_verbose_tells_the_causes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_reader_that_went_away_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(BrokenPipeError()) == 141
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("head", "point"),
+        ("describe", "Points"),
+        ("count", "pionts"),
+        ("diff", "HEAD^...HEAD", "point"),
+        ("blame", "point"),
+        ("log", "point"),
+        ("export", "point", "x.parquet"),
+        ("rm", "point"),
+        ("mv", "point", "lines"),
+        ("meta", "get", "point"),
+        ("restore", "point"),
+        ("validate", "point"),
+        ("optimize", "point"),
+        ("sql", "SELECT * FROM point"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_dataset_that_is_nearly_named_is_told(run: Run, words: tuple[str, ...]) -> None:
+    result = run(*words)
+
+    assert result.exit_code
+    assert "did you mean 'points'?" in result.stderr
+
+
+def test_a_branch_that_is_nearly_named_is_told(run: Run) -> None:
+    assert "did you mean 'main'?" in run("switch", "mian").stderr
+    assert "did you mean 'main'?" in run("diff", "mian").stderr
+
+
+def test_what_is_far_from_all_names_is_no_guess(run: Run) -> None:
+    assert "did you mean" not in run("head", "buildings").stderr

@@ -94,6 +94,8 @@ def command(
             for statement in queries.statements:
                 most = rows + 1 if output_format == "table" else None
                 answer = queries.ask(statement, most)
+                if answer is not None and output_format == "parquet":
+                    answer = answer.as_geoparquet()
                 if answer is not None:
                     write(BatchedRows(answer.schema, answer.batches))
         return

@@ -13,7 +13,7 @@ from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import NoBranchError
+from havasu_vc.errors import NoBranchError, nearest
 from havasu_vc.library import Repo
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequ
     if not goal.is_branch:
         raise NoBranchError(
             f"there is no branch {goal.name!r}",
-            hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
+            hints=(
+                *nearest(goal.name, (each.name for each in repo.branches())),
+                f"`havasu-vc switch -c {name}` makes it",
+                "`-d` puts HEAD on a commit",
+            ),
         )
     return replace(request, target=goal.name, start=goal.remote, create=goal.remote is not None)
 

@@ -5,9 +5,11 @@ import json
 import sys
 from pathlib import Path
 
+import geopandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
 from havasu_vc import Repo
 from tests.cli.conftest import Run, invoke, succeed
@@ -317,3 +319,35 @@ def test_rows_are_edited_in_a_checkout_alone(run: Run) -> None:
         refused = run("sql", statement)
         assert refused.exit_code != 0 and "there are none" in refused.stderr
         assert "havasu-vc checkout" in refused.stderr and "Spark" not in refused.stderr
+
+
+def test_a_table_shows_geometries_as_text(run: Run) -> None:
+    query = "SELECT geom, 'a'::BLOB AS other, ST_Buffer(geom, 1) AS b FROM points WHERE id = 1"
+    line = succeed(run("sql", query)).stdout.splitlines()[2]
+
+    assert line.startswith("POINT (174.5 -41)  61     POLYGON ((175.5 -41, ")
+    assert line.endswith("…")
+
+
+def test_text_for_programs_has_geometries_in_hex(run: Run) -> None:
+    told = succeed(run("sql", "SELECT geom FROM points WHERE id = 1", "-o", "csv")).stdout
+
+    assert shapely.from_wkb(bytes.fromhex(told.split()[1])) == shapely.Point(174.5, -41)
+
+
+def test_parquet_is_geoparquet(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "found.parquet"
+    query = "SELECT geom, ST_AsText(geom) AS t FROM points WHERE id = 2"
+    succeed(run("sql", query, "-o", "parquet", "--output", file))
+    found = geopandas.read_parquet(file)
+
+    assert found.crs.to_epsg() == 4326
+    assert list(found.geometry) == [shapely.from_wkt(text) for text in found["t"]]
+
+
+def test_parquet_of_no_geometry_says_nothing_of_one(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "found.parquet"
+    query = "SELECT id AS geom FROM points"
+    succeed(run("sql", query, "-o", "parquet", "--output", file))
+
+    assert b"geo" not in (pq.read_schema(file).metadata or {})
