@@ -3,6 +3,8 @@
 See `plain_git` for what is done and what must hold.
 """
 
+import os
+import subprocess
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 from tests.stateful.jgit import fetched
 from tests.stateful.plain_git import Tally, run
 from tests.support.examples import some
+
+GITS = Path(__file__).parents[2] / ".engines" / "git"
 
 
 def check(tally: Tally, merges: int) -> None:
@@ -37,6 +41,21 @@ def test_what_jgit_makes_is_the_table_of_a_model(tmp_path: Path) -> None:
 
     check(tally, 1_000)
     assert tally.counts["JGit made the same"] > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["trixie", "sid"])
+def test_what_newer_gits_make_is_the_table_of_a_model(
+    suite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.47 and the newest; JGit and libgit2 stand for what hosts run otherwise."""
+    other = GITS / suite
+    if not (other / "git").exists():
+        pytest.skip("there is no other git; `scripts/gits.sh .engines/git` fetches them")
+    monkeypatch.setenv("PATH", f"{other}{os.pathsep}{os.environ['PATH']}")
+    mine, its = (subprocess.check_output([git, "--version"]) for git in ("git", str(other / "git")))
+    assert mine == its
+    check(run(count(80_000), merges=1_000), 1_000)
 
 
 @pytest.mark.parametrize("merges", some((100, 500), 100))
