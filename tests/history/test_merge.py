@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.pairing import pair_rows
-from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, Side
+from havasu_vc.history.conflicts import (
+    DatasetConflicts,
+    Glance,
+    MergePolicy,
+    MergeSchemas,
+    Side,
+    few_of,
+)
 from havasu_vc.history.merge import merge_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
@@ -282,6 +289,44 @@ def bag_stream(before: Bag, after: Bag) -> list[ChangeBatch]:
     return list(pair_rows(rows_of(before), rows_of(after), BARE, BARE))
 
 
+def merged_bags(
+    base: Bag, ours: Bag, theirs: Bag, policy: MergePolicy | None = None
+) -> tuple[Bag, list[tuple[Any, bool, bool]]]:
+    """Return ours with theirs brought in, and what conflicts: the row, and who has more of it."""
+    schemas = MergeSchemas(BARE, BARE, BARE, BARE)
+    mine, other = (iter(bag_stream(base, side)) for side in (ours, theirs))
+    result, conflicts = list(ours), []
+    for step in merge_changes(mine, other, schemas, policy):
+        for change in step.changes.rows(()):
+            if change.old is not None:
+                result.remove((change.old["name"], change.old["height"]))
+            if change.new is not None:
+                result.append((change.new["name"], change.new["height"]))
+        for row in step.conflicts.to_pylist():
+            key = (row["base"]["name"], row["base"]["height"])
+            conflicts.append((key, row["ours"] is not None, row["theirs"] is not None))
+    return result, conflicts
+
+
+bags = st.lists(rows, max_size=5)
+
+
+@examples(100)
+@given(base=bags, ours=bags, theirs=bags)
+def test_a_policy_for_rows_without_a_key(base: Bag, ours: Bag, theirs: Bag) -> None:
+    _, conflicts = merged_bags(base, ours, theirs)
+    for row, mine, other in conflicts:
+        assert mine == (ours.count(row) > base.count(row))
+        assert other == (theirs.count(row) > base.count(row))
+    for side, winner in ((Side.OURS, ours), (Side.THEIRS, theirs)):
+        result, left = merged_bags(base, ours, theirs, MergePolicy(side=side))
+        assert not left
+        for row in {*base, *ours, *theirs}:
+            b, o, t = base.count(row), ours.count(row), theirs.count(row)
+            expected = t if o == b else o if t == b else winner.count(row)
+            assert result.count(row) == expected
+
+
 @examples(200)
 @given(
     base=st.lists(rows, max_size=5),
@@ -289,21 +334,8 @@ def bag_stream(before: Bag, after: Bag) -> list[ChangeBatch]:
     theirs=st.lists(rows, max_size=5),
 )
 def test_without_a_key_counts_merge(base: Bag, ours: Bag, theirs: Bag) -> None:
-    schemas = MergeSchemas(BARE, BARE, BARE, BARE)
-    steps: list[MergeStep] = list(
-        merge_changes(iter(bag_stream(base, ours)), iter(bag_stream(base, theirs)), schemas)
-    )
-    result = list(ours)
-    conflicts = []
-    for step in steps:
-        for change in step.changes.rows(()):
-            if change.old is not None:
-                result.remove((change.old["name"], change.old["height"]))
-            if change.new is not None:
-                result.append((change.new["name"], change.new["height"]))
-        conflicts += [
-            (row["base"]["name"], row["base"]["height"]) for row in step.conflicts.to_pylist()
-        ]
+    result, found = merged_bags(base, ours, theirs)
+    conflicts = [row for row, _, _ in found]
     for row in set(base) | set(ours) | set(theirs):
         b, o, t = base.count(row), ours.count(row), theirs.count(row)
         if o == b or o == t or t == b:
@@ -312,3 +344,106 @@ def test_without_a_key_counts_merge(base: Bag, ours: Bag, theirs: Bag) -> None:
         else:
             assert result.count(row) == o
             assert row in conflicts
+
+
+def test_rows_that_both_changed_are_whole_conflicts_where_that_is_wanted() -> None:
+    whole = MergePolicy(whole=True)
+    base = {1: A, 2: A, 3: A, 4: A, 5: A, 7: A}
+    ours = {1: ("x", 1), 2: B, 3: B, 4: A, 6: ("x", 1), 7: ("x", 1)}
+    theirs = {1: ("a", 9), 2: B, 3: A, 4: B, 5: B, 6: ("x", 1)}
+    result, conflicts = merged(base, ours, theirs, whole)
+    assert result == {**ours, 4: B}
+    assert sorted((kind, key) for kind, _, key in conflicts) == [
+        ("edit/delete", 5),
+        ("edit/delete", 7),
+        ("same-cell", 1),
+    ]
+    decided, left = merged(base, ours, theirs, MergePolicy(whole=True, side=Side.THEIRS))
+    assert not left
+    assert decided == {1: ("x", 9), 2: B, 3: B, 4: B, 5: B, 6: ("x", 1)}
+
+
+PAIRS = Schema(
+    (
+        Field(1, "part", Primitive.STRING, required=True),
+        Field(2, "number", Primitive.LONG, required=True),
+        Field(3, "name", Primitive.STRING),
+        Field(4, "height", Primitive.INT),
+    ),
+    (1, 2),
+)
+
+
+@examples(60)
+@given(base=tables, ours=tables, theirs=tables, size=st.sampled_from([1, 2, 1 << 16]))
+def test_keys_of_several_columns_are_keys(
+    base: Table, ours: Table, theirs: Table, size: int
+) -> None:
+    """They merge as if they were one number."""
+
+    def part(key: int) -> dict[str, Any]:
+        return {"part": "abc"[key % 3], "number": key // 3}
+
+    def batch_of(table: Table) -> pa.RecordBatch:
+        found = [{**part(key), "name": row[0], "height": row[1]} for key, row in table.items()]
+        found.sort(key=lambda row: (row["part"], row["number"]))
+        return pa.RecordBatch.from_pylist(found, schema=arrow_schema(PAIRS))
+
+    def changes(before: Table, after: Table) -> Iterator[ChangeBatch]:
+        for found in pair_rows(batch_of(before), batch_of(after), PAIRS, PAIRS):
+            for start in range(0, len(found), size):
+                yield found.slice(start, min(size, len(found) - start))
+
+    result = {tuple(part(key).values()): row for key, row in ours.items()}
+    conflicts = []
+    same = MergeSchemas(PAIRS, PAIRS, PAIRS, PAIRS)
+    for step in merge_changes(changes(base, ours), changes(base, theirs), same):
+        for change in step.changes.rows(("part", "number")):
+            if change.new is None:
+                del result[change.key]
+            else:
+                result[change.key] = (change.new["name"], change.new["height"])
+        for row in step.conflicts.to_pylist():
+            some = row["base"] or row["ours"] or row["theirs"]
+            conflicts.append((row["kind"], tuple(row["columns"]), some["part"], some["number"]))
+    expected, left = merged(base, ours, theirs)
+    assert result == {tuple(part(key).values()): row for key, row in expected.items()}
+    assert sorted(conflicts) == sorted((k, c, *part(key).values()) for k, c, key in left)
+
+
+kinds = st.sampled_from(["edit/delete", "insert/insert", "same-cell"])
+
+
+@given(batches=st.lists(st.lists(kinds, max_size=4), max_size=4), most=st.integers(0, 3))
+def test_a_few_conflicts_of_each_kind_are_kept_and_all_counted(
+    batches: list[list[str]], most: int
+) -> None:
+    numbered = [(kind, n, m) for n, each in enumerate(batches) for m, kind in enumerate(each)]
+    given_ = [
+        pa.RecordBatch.from_pydict(
+            {"kind": pa.array(each, pa.string()), "at": [f"{n} {m}" for m in range(len(each))]},
+            schema=pa.schema([("kind", pa.string()), ("at", pa.string())]),
+        )
+        for n, each in enumerate(batches)
+    ]
+    count, kept = few_of(given_, most)
+    assert count == len(numbered)
+    found = [at for batch in kept for at in batch.column("at").to_pylist()]
+    first: dict[str, list[str]] = {}
+    for kind, n, m in numbered:
+        first.setdefault(kind, []).append(f"{n} {m}")
+    assert found == sorted(at for each in first.values() for at in each[:most])
+    assert all(batch.num_rows for batch in kept)
+    glance = Glance(most)
+    assert glance.few("points", given_) == glance.few("points", given_) == kept
+    assert glance.rows == ({"points": 2 * count} if count else {})
+
+
+def test_conflicts_are_those_of_rows_and_of_items() -> None:
+    items = {"title": None, "schema.json": "ours"}
+    found = DatasetConflicts("points", None, items)
+    assert (found.total, found.unresolved, found.unresolved_items) == (2, 1, 1)
+    rows = pa.table({"resolution": pa.array([None, "ours", None], pa.string())})
+    found = DatasetConflicts("points", rows, items)
+    assert (found.total, found.unresolved, found.unresolved_rows) == (5, 3, 2)
+    assert DatasetConflicts("points", rows).total == 3

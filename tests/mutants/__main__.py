@@ -75,6 +75,7 @@ def run(
     examples: int,
     end: float,
     note: Callable[[str, str, str], None],
+    times: Path | None,
 ) -> dict[str, Outcome]:
     """Run a group in a child of its own, which leaves this process as it was."""
     read, write = os.pipe()
@@ -95,7 +96,9 @@ def run(
                 del left[module]
                 return now + share
 
-            plugin = Warm(dict(chosen), each, until, lambda text: print(text, file=loud), note)
+            plugin = Warm(
+                dict(chosen), each, until, lambda text: print(text, file=loud), note, times
+            )
             random.seed(0)
             # A failure is enough; no time for the smallest one.
             settings.register_profile(
@@ -144,6 +147,12 @@ class Kept:
         if kept[1] not in ("killed", "late") and (self.again or kept[0] != _text(tests)):
             return None
         return kept[1]
+
+    def times(self, files: Sequence[str], examples: int) -> Path | None:
+        """Return where it is kept what tests run of some files as they stand."""
+        if self.file is None:
+            return None
+        return Path(f"{self.file}.times") / f"{_text(files)}-{examples}"
 
     def noting(self, tests: Sequence[str]) -> Callable[[str, str, str], None]:
         """Return what keeps what became of a mutant of a module upon some tests."""
@@ -204,7 +213,13 @@ def main(arguments: Sequence[str]) -> int:
         outcomes = {name: Outcome(len(each)) for name, each in chosen.items()}
         if any(left.values()):
             outcomes |= run(
-                group.tests, left, given.each, given.examples, until, kept.noting(group.tests)
+                group.tests,
+                left,
+                given.each,
+                given.examples,
+                until,
+                kept.noting(group.tests),
+                kept.times([*group.tests, *map(path_of, left)], given.examples),
             )
         for name, found in outcomes.items():
             for mutant in chosen[name]:

@@ -99,6 +99,7 @@ class Warm:
         end: Callable[[str], float],
         tell: Callable[[str], None],
         note: Callable[[str, str, str], None] = lambda module, mutant, what: None,
+        times: Path | None = None,
     ) -> None:
         self.chosen = chosen
         self.each = each
@@ -107,6 +108,8 @@ class Warm:
         self.tell = tell
         self.note = note
         """Keeps what became of a mutant of a module: `killed`, `late`, `alive` or `unseen`."""
+        self.times = times
+        """Where it is kept which lines the tests run, and how long; None to forget it."""
         self.outcomes: dict[str, Outcome] = {}
         self._failed = False
         self._folder = ""
@@ -203,11 +206,12 @@ class Warm:
 
     def _as_they_are(self, items: Sequence[pytest.Item]) -> list[_Timed]:
         """Return the tests that pass without a mutant."""
-        file = f"{self._folder}/as-they-are"
-        _in_child(lambda: self._time(items, file), 3600, self._folder)
-        found, empty, loaded = pickle.loads(Path(file).read_bytes())
+        file = self.times or Path(self._folder, "as-they-are")
+        if not file.exists():
+            _in_child(lambda: self._time(items, file), 3600, self._folder)
+        found, loaded = pickle.loads(file.read_bytes())
         # What every child would make, load and compile anew.
-        templates.begin_with(empty)
+        templates.make_empty(Path(self._folder))
         for name in loaded:
             with suppress(Exception):
                 importlib.import_module(name)
@@ -219,7 +223,7 @@ class Warm:
                 tests.append(_Timed(item, seconds, lines))
         return tests
 
-    def _time(self, items: Sequence[pytest.Item], file: str) -> None:
+    def _time(self, items: Sequence[pytest.Item], file: Path) -> None:
         paths = {path_of(module) for module in self.chosen}
         found = []
         for item in items:
@@ -231,7 +235,8 @@ class Warm:
         loaded = [
             name for name in sys.modules if name.partition(".")[0] not in ("tests", "__main__")
         ]
-        Path(file).write_bytes(pickle.dumps((found, templates.empty_made(), loaded)))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(pickle.dumps((found, loaded)))
 
 
 class _watched:

@@ -51,18 +51,10 @@ def again(key: Hashable, make: Callable[[Path], object], path: Path) -> None:
         run_git("update-index", "--refresh", "-q", cwd=path, check=False)
 
 
-def empty_made() -> dict[Hashable, Path]:
-    """Return the empty repositories that were made, for a process that begins with them."""
-    return {
-        key: path
-        for key, path in _asked.items()
-        if path is not None and isinstance(key, tuple) and key[0] == "empty"
-    }
-
-
-def begin_with(made: dict[Hashable, Path]) -> None:
-    """Take what another process of this one's made."""
-    _asked.update(made)
+def make_empty(folder: Path) -> None:
+    """Make the empty repository that most tests begin with, for processes that are forked."""
+    for name in ("first", "second"):
+        empty_repo(folder / name)
 
 
 def copy_tree(source: Path, target: Path) -> Path:
