@@ -99,6 +99,12 @@ def test_without_a_command_it_tells_what_there_is() -> None:
     assert all(name in result.stderr for name in COMMANDS)
 
 
+def test_help_is_a_word_too() -> None:
+    assert invoke(["help"]).stdout == invoke(["--help"]).stdout
+    assert invoke(["help", "data", "ls"]).stdout == invoke(["data", "ls", "--help"]).stdout
+    assert "there is no command 'none'" in invoke(["help", "none"]).stderr
+
+
 def test_an_unknown_command() -> None:
     result = invoke(["stats"])
 
