@@ -27,8 +27,8 @@ from havasu_vc.merging.kart_stops import (
     KartMerge,
     add_resolves,
     drop_kart_merge,
-    partial_tree_of,
     read_kart_merge,
+    readable_tree_of,
 )
 from havasu_vc.merging.merge_commits import MergeResult, merge_commits, tree_so_far
 from havasu_vc.merging.state import MergeState, require_state, write_state
@@ -124,7 +124,7 @@ def _named(repo: OpenRepo, merge: KartMerge, found: DatasetConflicts) -> Dataset
     (batch,) = rows.combine_chunks().to_batches()
     schema = conflict_columns(rows)
     keys = conflict_keys(batch, schema)
-    view = _view(repo, partial_tree_of(repo.git, merge), found.path) or repo.dataset(found.path)
+    view = _view(repo, readable_tree_of(repo.git, merge), found.path) or repo.dataset(found.path)
     asked = merge.keys_of(view, waiting)
     known = None if asked is None else pc.is_valid(partners(keys, asked))
     answered = _answered(merge, view, found.path)

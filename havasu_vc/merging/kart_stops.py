@@ -43,8 +43,8 @@ __all__ = [
     "KartMerge",
     "add_resolves",
     "drop_kart_merge",
-    "partial_tree_of",
     "read_kart_merge",
+    "readable_tree_of",
     "stop_as_kart",
     "tree_of_kart_merge",
 ]
@@ -164,6 +164,30 @@ def partial_tree_of(git: GitRepository, merge: KartMerge) -> str:
     with _editing(git) as environment:
         _put(git, _changes(merge), environment)
         return git.git("write-tree", *partial, environment=environment).text.strip()
+
+
+def readable_tree_of(git: GitRepository, merge: KartMerge) -> str:
+    """Store a tree in which all rows that were decided can be read.
+
+    It is made of Kart's own tree of the merge, so the index, which has an entry for each row of
+    each dataset, is not gone through.
+    """
+    try:
+        shown = (git.git_directory / "MERGED_TREE").read_text("ascii").strip()
+        there = git.objects.has(shown)
+    except (OSError, ValueError, HavasuError):
+        there = False
+    if not there:
+        return partial_tree_of(git, merge)
+    decided: dict[str, Change] = {
+        path: Existing(blob) for entries in merge.resolved.values() for _, blob, path in entries
+    }
+    if not decided:
+        return shown
+    with git.writer() as writer:
+        tree = edit_tree(writer, shown, decided)
+        writer.flush()
+    return tree
 
 
 @contextmanager

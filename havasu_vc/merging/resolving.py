@@ -47,9 +47,11 @@ __all__ = ["Resolution", "conflicts", "labels", "resolve"]
 _Mask = npt.NDArray[np.bool_]
 
 
-def conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[DatasetConflicts]:
-    """Yield the conflicts that are not resolved, by dataset."""
-    state = waiting_state(repo)
+def conflicts(
+    repo: OpenRepo, filters: Sequence[str] = (), state: MergeState | None = None
+) -> Iterator[DatasetConflicts]:
+    """Yield the conflicts that are not resolved, by dataset; `state` where it is known."""
+    state = state or waiting_state(repo)
     wanted = parse_filters(filters)
     for each in state.conflicts:
         filter_ = wanted.of(each.path)

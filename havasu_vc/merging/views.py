@@ -74,7 +74,8 @@ def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[Conf
     Whether there is a merge and what the filters say is looked at first, so that nothing is
     printed of what cannot be.
     """
-    state, found = waiting_state(repo), conflicts(repo, filters)
+    state = waiting_state(repo)
+    found = conflicts(repo, filters, state)
     return (viewed_conflicts(repo, state, each) for each in found)
 
 
