@@ -128,7 +128,7 @@ import duckdb, duckdb_extension_avro, duckdb_extension_httpfs, duckdb_extension_
 def took(source, *before):
     begin = time.process_time()
     with duckdb.connect() as database:
-        database.execute("SET threads = 2")
+        database.execute("SET threads = 2; SET enable_progress_bar = false")
         for each in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
             folder = os.path.dirname(each.__file__)
             (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)

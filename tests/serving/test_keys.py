@@ -3,8 +3,13 @@
 The store holds every request to the policy that the keys were made with, as Amazon does.
 """
 
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +19,7 @@ from pyarrow.fs import S3FileSystem
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.keys import Reach, StoreKeys, policy_for
+from tests.cli.conftest import invoke, succeed
 from tests.serving.server import catalog, prefix, send, serving
 from tests.serving.test_bucket import ASKED, POINTS, bucket, repo
 from tests.serving.test_engines import attach, duckdb
@@ -136,6 +142,51 @@ def test_pyiceberg_and_duckdb_read_and_write_by_them(
     ids = {each["id"] for each in read}
     assert {100, 200} <= ids and 5 not in ids and [7, "sieben"] in answers[-1]
     assert repo.dataset("copied").rows == len(ids)
+
+
+_SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+for statement in json.loads(sys.argv[2]):
+    spark.sql(statement)
+rows = spark.sql("SELECT id, name FROM havasu.tables.points ORDER BY id").collect()
+print(json.dumps([list(row) for row in rows]))
+"""
+
+
+@pytest.mark.slow
+def test_spark_reads_and_writes_by_them(
+    repo: Repo, url: str, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = os.environ.get("HAVASU_VC_AWS_BUNDLE")
+    if bundle is None:
+        pytest.skip("HAVASU_VC_AWS_BUNDLE names no jar by which Iceberg reaches S3")
+    found = invoke(["-C", repo.path, "spark-conf", "--json", "--catalog", "rest", "--uri", url])
+    settings = json.loads(succeed(found).output)
+    jars = [settings.get("spark.jars", ""), Path(bundle).absolute().as_uri()]
+    settings["spark.jars"] = ",".join(filter(None, jars))
+    table = "havasu.tables.points"
+    statements = [
+        f"INSERT INTO {table} (id, name) VALUES (300, 'spark')",
+        f"UPDATE {table} SET name = 'neun' WHERE id = 9",
+        f"DELETE FROM {table} WHERE id = 11",
+        f"MERGE INTO {table} old USING (SELECT 12L AS id, 'zwölf' AS name) new ON old.id = new.id "
+        "WHEN MATCHED THEN UPDATE SET old.name = new.name",
+        f"CREATE TABLE havasu.tables.sparks USING iceberg AS SELECT id FROM {table}",
+    ]
+    run = [sys.executable, "-c", _SPARK, json.dumps(settings), json.dumps(statements)]
+    said = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for name, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
+        monkeypatch.setenv(name, value)
+    rows = [[each["id"], each["name"]] for each in expected(repo, "points")]
+    assert json.loads(said.splitlines()[-1]) == rows
+    assert [300, "spark"] in rows and [9, "neun"] in rows and [12, "zwölf"] in rows
+    assert 11 not in [key for key, _ in rows]
+    assert repo.dataset("sparks").rows == len(rows)
 
 
 def test_a_policy_names_what_it_allows() -> None:
