@@ -11,9 +11,9 @@ rasters are WGS 84 and may wrap; a window meets them where it lies on the globe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SpatialPredicate",
     "Window",
+    "WindowValue",
     "box_array",
     "geometry_files",
     "matching_rows",
@@ -58,6 +59,12 @@ class SpatialPredicate(StrEnum):
     """Lie inside the window; also what the window covers."""
     CONTAINS = "contains"
     """Hold the whole window; also what covers the window."""
+
+
+WindowValue: TypeAlias = (
+    "Window | shapely.Geometry | str | bytes | bytearray | memoryview | Sequence[float]"
+)
+"""A window as a program gives it: text or bytes of a geometry, one of shapely's, four numbers."""
 
 
 @dataclass(frozen=True, slots=True)

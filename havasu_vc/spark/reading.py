@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, live_files
+from havasu_vc.datasets.havasu.live import Comparable, LiveFile, SpatialTest, ValueRange, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -27,7 +27,7 @@ from havasu_vc.engine.session import ensure_package, is_connect
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.geo.predicates import SpatialPredicate, Window, matching_rows
+from havasu_vc.geo.predicates import SpatialPredicate, Window, WindowValue, matching_rows
 from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
@@ -52,6 +52,10 @@ __all__ = [
 ]
 
 
+Wanted: TypeAlias = Comparable | tuple[Comparable | None, Comparable | None] | None
+"""A value of a column, or the least and the greatest one, None for no limit."""
+
+
 def read(
     spark: SparkSession,
     repo: Repo | str | Path,
@@ -59,11 +63,11 @@ def read(
     ref: str = "HEAD",
     *,
     columns: Sequence[str] | None = None,
-    where: str | Column | Mapping[str, Any] | None = None,
+    where: str | Column | Mapping[str, Wanted] | None = None,
     geometry: str | None = None,
-    intersects: Any = None,
-    within: Any = None,
-    contains: Any = None,
+    intersects: WindowValue | None = None,
+    within: WindowValue | None = None,
+    contains: WindowValue | None = None,
 ) -> DataFrame:
     """Return the rows of a dataset at a revision.
 
@@ -85,7 +89,7 @@ def read_view(
     view: Dataset,
     *,
     columns: Sequence[str] | None = None,
-    where: str | Column | Mapping[str, Any] | None = None,
+    where: str | Column | Mapping[str, Wanted] | None = None,
     tests: Sequence[SpatialTest] = (),
 ) -> DataFrame:
     """Return the rows of a view."""
@@ -265,7 +269,7 @@ def _scan(
     return frame
 
 
-def _range(value: Any) -> ValueRange:
+def _range(value: Wanted) -> ValueRange:
     if isinstance(value, tuple):
         if len(value) != 2:
             raise InvalidArgumentError(
@@ -304,7 +308,7 @@ def quoted(name: str) -> str:
 
 
 def spatial_tests(
-    schema: Schema, geometry: str | None, windows: Mapping[str, Any]
+    schema: Schema, geometry: str | None, windows: Mapping[str, WindowValue | None]
 ) -> tuple[SpatialTest, ...]:
     """Return the tests that windows by the name of a predicate mean."""
     given = {name: window for name, window in windows.items() if window is not None}
@@ -328,7 +332,7 @@ def _geometry_column(schema: Schema, name: str | None) -> Field:
     return found[0]
 
 
-def parse_window(value: Any) -> Window:
+def parse_window(value: WindowValue) -> Window:
     """Return the window that a value of any of the forms describes."""
     if isinstance(value, Window):
         return value
@@ -346,7 +350,7 @@ def parse_window(value: Any) -> Window:
     raise _no_window(value)
 
 
-def _no_window(value: Any) -> InvalidArgumentError:
+def _no_window(value: WindowValue) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{value!r} is no window",
         hints=("give WKT, WKB, GeoJSON, a shapely geometry, or (xmin, ymin, xmax, ymax)",),

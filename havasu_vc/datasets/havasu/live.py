@@ -11,7 +11,8 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal as Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
 __all__ = [
+    "Comparable",
     "LiveFile",
     "SpatialTest",
     "ValueRange",
@@ -54,13 +56,19 @@ __all__ = [
 ]
 
 
+Comparable: TypeAlias = (
+    bool | int | float | Number | str | bytes | datetime.date | datetime.time | UUID
+)
+"""A value that a column is compared with, as Python has it; a moment is a date, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class ValueRange:
     """Values from `low` to `high`, both included; None for no limit."""
 
-    low: Any | None = None
+    low: Comparable | None = None
     """The least."""
-    high: Any | None = None
+    high: Comparable | None = None
     """The greatest."""
 
 
