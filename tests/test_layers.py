@@ -306,13 +306,40 @@ def dodged_cycles(modules: Mapping[str, str]) -> list[str]:
     return [f"{module} and {target}" for module, target in late if reaches(target, module, at_top)]
 
 
-def reaches(start: str, end: str, edges: Mapping[str, set[str]]) -> bool:
+def cycles(modules: Mapping[str, str]) -> list[list[str]]:
+    """Return the groups of modules that know each other, be it for the type checker alone.
+
+    What is imported late is looked at by `dodged_cycles`.
+    """
+    edges: dict[str, set[str]] = {}
+    for module, source in modules.items():
+        edges[module] = {
+            target
+            for each in imported(source)
+            if each.for_types or not each.late
+            if each.library == "havasu_vc" and each.target != "havasu_vc.__version__"
+            if (target := module_named(each.target, modules)) not in (None, module)
+        }
+    beyond = {module: reached(module, edges) for module in modules}
+    groups = {
+        frozenset(other for other in beyond[module] if module in beyond[other])
+        for module in modules
+    }
+    return sorted(sorted(group) for group in groups if len(group) > 1)
+
+
+def reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
+    """Return a module and all that it leads to."""
     seen, waiting = {start}, [start]
     while waiting:
         for following in edges[waiting.pop()] - seen:
             seen.add(following)
             waiting.append(following)
-    return end in seen
+    return seen
+
+
+def reaches(start: str, end: str, edges: Mapping[str, set[str]]) -> bool:
+    return end in reached(start, edges)
 
 
 MODULES = {
@@ -404,6 +431,25 @@ def test_no_text_names_a_later_part_unsaid() -> None:
 
 def test_no_late_import_dodges_a_cycle() -> None:
     assert dodged_cycles(MODULES) == []
+
+
+def test_modules_know_each_other_within_a_kind_of_dataset_alone() -> None:
+    # A view makes edits and diffs, which are of that view.
+    groups = cycles(MODULES)
+
+    assert {part_of(module) for group in groups for module in group} <= {"datasets"}
+    assert all(any(m.endswith("/view.py") for m in group) for group in groups)
+    assert sum(map(len, groups)) <= 20
+
+
+def test_a_cycle_for_types_alone_is_found() -> None:
+    named = "if TYPE_CHECKING:\n    from havasu_vc.geo.b import x"
+    modules = {"geo/a.py": named, "geo/b.py": "from havasu_vc.geo.c import f", "geo/c.py": ""}
+
+    assert cycles(modules) == []
+    assert cycles(modules | {"geo/c.py": "from havasu_vc.geo.a import y"}) == [
+        ["geo/a.py", "geo/b.py", "geo/c.py"]
+    ]
 
 
 def test_exceptions_are_still_needed() -> None:

@@ -51,13 +51,8 @@ from havasu_vc.history.diff import diff_datasets, row_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import (
-    ChangeCounts,
-    DatasetDiff,
-    DatasetHeader,
-    count_meta,
-    meta_changes,
-)
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, count_meta, meta_changes
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits

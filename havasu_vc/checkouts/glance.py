@@ -17,7 +17,7 @@ from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.errors import NoChangesError
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -34,13 +34,8 @@ from havasu_vc.history.merge import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import (
-    ChangeCounts,
-    DatasetDiff,
-    DatasetHeader,
-    MetaChange,
-    meta_changes,
-)
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange, meta_changes
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema

@@ -15,7 +15,8 @@ import pyarrow as pa
 from havasu_vc.checkouts.living_edits import LayerEdits
 from havasu_vc.errors import SpatialFilterConflictError
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels

@@ -17,7 +17,7 @@ from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, sav
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import part_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from havasu_vc.model.diffs import ChangeCounts
+    from havasu_vc.model.commits import ChangeCounts
 
 __all__ = ["change_lines", "counted", "format_counts", "format_size"]
 

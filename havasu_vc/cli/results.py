@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.model.diffs import ChangeCounts, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import count_meta
 from havasu_vc.writers.commits import ABBREVIATED, format_date, format_offset, format_time
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import summary_lines, summary_object

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
-    from havasu_vc.model.diffs import ChangeCounts
+    from havasu_vc.model.commits import ChangeCounts
     from havasu_vc.model.task import Task
 
 __all__ = ["StoredDataset", "remembered_schema"]

@@ -13,7 +13,8 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
-from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.records import dataclass

@@ -42,7 +42,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import (
     DATASET_MARKERS,
     KART_VERSION,
@@ -56,8 +56,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.store.commits import Signature
-from havasu_vc.store.objects import ObjectId
+from havasu_vc.store.objects import ObjectId, Signature
 from havasu_vc.store.trees import Change, read_blob
 from havasu_vc.writers.values import key_labels
 

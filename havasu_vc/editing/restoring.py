@@ -30,7 +30,7 @@ from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

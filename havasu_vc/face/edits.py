@@ -12,7 +12,8 @@ from havasu_vc.face.overview import counts_value, edited_value, merge_value
 from havasu_vc.face.standing import Query, standing
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.hashing import Hashes, cell_hashes, hash_values, mix
 from havasu_vc.review import shown_values
 from havasu_vc.writers.rows import side_of

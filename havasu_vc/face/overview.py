@@ -13,8 +13,8 @@ from havasu_vc.face.standing import Query, box_in, dataset_in, revision_in, whol
 from havasu_vc.library import Repo
 from havasu_vc.looking import extent_of
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.commits import ChangeCounts, CommitInfo
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.store.refs import Branch, count_apart
 
 __all__ = [

@@ -15,7 +15,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.diff import are_apart, row_changes
 from havasu_vc.model.changes import ChangeBatch, count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 

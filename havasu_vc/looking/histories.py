@@ -10,8 +10,7 @@ from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
-from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.tile_sets import TILES, is_tile_set, tile_changes

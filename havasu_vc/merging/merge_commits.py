@@ -37,7 +37,7 @@ from havasu_vc.merging.trees import (
     merge_trees,
     root_tree,
 )
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch

@@ -54,7 +54,7 @@ from havasu_vc.merging.state import (
 )
 from havasu_vc.merging.takeover import asked_of_git, go_on
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head

@@ -41,9 +41,10 @@ from havasu_vc.repo.waiting import (
     merge_waits,
     require_no_merge_of_kart,
 )
-from havasu_vc.store.commits import Signature, parse_signature, read_commit
+from havasu_vc.store.commits import read_commit
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import in_step, mend, sweep
+from havasu_vc.store.objects import Signature, parse_signature
 from havasu_vc.store.refs import BRANCHES, move_head, read_head
 from havasu_vc.store.repository import GitRepository
 

@@ -41,7 +41,7 @@ from havasu_vc.merging.state import (
     set_waiting,
     write_state,
 )
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction

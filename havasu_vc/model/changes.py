@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 
 __all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeKind", "RowChange"]

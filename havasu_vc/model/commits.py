@@ -10,7 +10,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Blame", "BlamedRow", "CommitInfo"]
+__all__ = ["Blame", "BlamedRow", "ChangeCounts", "CommitInfo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +93,27 @@ class Blame:
                     yield BlamedRow(key, None, cells)
                 else:
                     yield BlamedRow(key, self.commits[value["commit"]], {})
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """How many rows a change stream touches."""
+
+    inserts: int = 0
+    """Rows that appear."""
+    updates: int = 0
+    """Rows that change."""
+    deletes: int = 0
+    """Rows that go."""
+
+    @property
+    def total(self) -> int:
+        """All changes."""
+        return self.inserts + self.updates + self.deletes
+
+    def __add__(self, other: ChangeCounts) -> ChangeCounts:
+        return ChangeCounts(
+            self.inserts + other.inserts,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+        )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
 
 __all__ = [
-    "ChangeCounts",
     "ConflictCounts",
     "ConflictedDataset",
     "DatasetDiff",
@@ -130,30 +130,6 @@ def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[
 
 
 # How many rows a change stream touches.
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
-    """How many rows a change stream touches."""
-
-    inserts: int = 0
-    """Rows that appear."""
-    updates: int = 0
-    """Rows that change."""
-    deletes: int = 0
-    """Rows that go."""
-
-    @property
-    def total(self) -> int:
-        """All changes."""
-        return self.inserts + self.updates + self.deletes
-
-    def __add__(self, other: ChangeCounts) -> ChangeCounts:
-        return ChangeCounts(
-            self.inserts + other.inserts,
-            self.updates + other.updates,
-            self.deletes + other.deletes,
-        )
 
 
 def count_meta(changes: Sequence[MetaChange]) -> ChangeCounts:

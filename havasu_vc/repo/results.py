@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from havasu_vc.model.diffs import ChangeCounts, ConflictCounts, MergeContext
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import ConflictCounts, MergeContext
 from havasu_vc.records import dataclass
 
 __all__ = [

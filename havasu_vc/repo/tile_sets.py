@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, meta_changes
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, meta_changes
 from havasu_vc.model.names import DATASET_MARKERS, TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource, read_object

@@ -38,12 +38,12 @@ from havasu_vc.model.names import (
 from havasu_vc.records import dataclass
 from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.commits import Commit, Signature, read_commit, store_commit
+from havasu_vc.store.commits import Commit, read_commit, store_commit
 from havasu_vc.store.disk import no_room
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
-from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, object_id
+from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, Signature, object_id
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review.colours import COLOURS
 from havasu_vc.review.words import counts_words
 from havasu_vc.writers.notebook import MapLayer, map_picture, shown, shown_note, shown_table

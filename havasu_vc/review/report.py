@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 
 __all__ = [

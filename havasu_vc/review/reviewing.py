@@ -31,8 +31,8 @@ from havasu_vc.geo.reproject import geographic_bounds, transform_bounds
 from havasu_vc.geo.sketching import Measure, measure_of
 from havasu_vc.looking import LogRequest, log, reprojection
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts, CommitInfo
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from havasu_vc.geo.sketching import Measure
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.types import Field, Struct, is_number
 from havasu_vc.records import dataclass

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.types import Field
 
 __all__ = ["column_words", "counts_words", "meta_words", "quoted", "schema_words", "type_words"]

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown

@@ -2,13 +2,18 @@
 
 Nothing that is remembered decides what is answered: a server that starts anew, or another one on
 the same repository, answers the same.
+
+A route is a method and a path of parts, with the function that answers; a part in braces is a name
+that the handler gets. Paths are split before they are decoded: the `%2F` of a name divides nothing.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from urllib.parse import unquote
 
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
@@ -22,14 +27,14 @@ from havasu_vc.serving.keys import Reach, StoreKeys
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import EVERY, TOP, Name, ServedRef, candidates, find_ref, ref_of_prefix
 from havasu_vc.serving.remembering import MOST_BYTES
-from havasu_vc.serving.routes import Call
+from havasu_vc.serving.routes import Answer, Call
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.tokens import Tokens
 from havasu_vc.sharing import far_place
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["Catalog", "ServeSettings", "Target"]
+__all__ = ["Catalog", "Handler", "Route", "Router", "ServeSettings", "Target", "route"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +200,65 @@ class Catalog:
             return self.repo.datasets(ref.revision.commit) if ref.revision.commit else ()
         except HavasuError as error:
             raise no_namespace(ref.name) from error
+
+
+Handler = Callable[[Catalog, Call], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which function answers a request."""
+
+    method: str
+    """`GET`, `POST`, …"""
+    path: str
+    """As in `/v1/{prefix}/namespaces`."""
+    handler: Handler
+    """The function that answers."""
+    stated: bool = True
+    """Whether the list of endpoints names it."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes the repository."""
+        return self.method not in ("GET", "HEAD") and not self.path.endswith("/metrics")
+
+    @property
+    def endpoint(self) -> str:
+        """How the catalog's configuration calls it."""
+        return f"{self.method} {self.path}"
+
+
+def route(method: str, path: str, handler: Handler, *, stated: bool = True) -> Route:
+    """Return a route.
+
+    >>> route("GET", "/v1/config", lambda catalog, call: Answer()).endpoint
+    'GET /v1/config'
+    """
+    return Route(method, path, handler, stated)
+
+
+class Router:
+    """All routes, by their number of parts."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self.routes = tuple(routes)
+        self._by_length: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
+        for each in routes:
+            parts = tuple(each.path.strip("/").split("/"))
+            self._by_length.setdefault(len(parts), []).append((parts, each))
+
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """Return what answers a request, and the names in its path."""
+        parts = raw_path.strip("/").split("/")
+        known = False
+        for pattern, each in self._by_length.get(len(parts), ()):
+            if all(p == part or p.startswith("{") for p, part in zip(pattern, parts, strict=True)):
+                known = True
+                if each.method == method:
+                    pairs = zip(pattern, parts, strict=True)
+                    names = {p[1:-1]: unquote(part) for p, part in pairs if p.startswith("{")}
+                    return each, names
+        if known:
+            raise Refused(405, "MethodNotAllowedException", f"{method} is not allowed here")
+        raise Refused(404, "NotFoundException", "this catalog has nothing at this path")

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.serving.catalog import Catalog
+from havasu_vc.serving.catalog import Catalog, Route, route
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.keys import ASKED, ENDS, VENDED, Reach
@@ -25,7 +25,7 @@ from havasu_vc.serving.names import (
     tables_in,
 )
 from havasu_vc.serving.namespaces import empty_namespaces, namespace_properties
-from havasu_vc.serving.routes import Answer, Call, Route, route
+from havasu_vc.serving.routes import Answer, Call
 
 __all__ = ["READING", "configuration", "is_there", "load_answer"]
 

@@ -15,15 +15,14 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from havasu_vc.errors import HavasuError, StorageError
 from havasu_vc.store.room import make_room, want
 
 if TYPE_CHECKING:
-    from havasu_vc.serving.metadata import LoadedTable
     from havasu_vc.serving.shared_place import SharedPlace
 
 __all__ = ["MOST_BYTES", "Remembered", "Wanted"]
@@ -93,6 +92,21 @@ _MOST_NOTED = 10_000
 _log = logging.getLogger("havasu_vc.serving")
 
 
+class Derived(Protocol):
+    """A table of which documents were derived."""
+
+    @property
+    def location(self) -> str:
+        """Where clients are told that it is."""
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The documents, as paths."""
+
+
+_D = TypeVar("_D", bound=Derived)
+
+
 class Wanted:
     """Notes which tables clients were told of, and drops what nobody asked for."""
 
@@ -105,7 +119,7 @@ class Wanted:
         self._made = 0
         self._sweeping = threading.Lock()
 
-    def told(self, find: Callable[[], LoadedTable], forget: Callable[[], None]) -> LoadedTable:
+    def told(self, find: Callable[[], _D], forget: Callable[[], None]) -> _D:
         """Return a table whose documents are there, and stay for a while.
 
         `forget` makes what finds the table work out everything anew.

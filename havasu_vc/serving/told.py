@@ -18,7 +18,7 @@ from dataclasses import field
 
 from havasu_vc.records import dataclass
 from havasu_vc.serving.updates import TableChange
-from havasu_vc.store.commits import Signature
+from havasu_vc.store.objects import Signature
 
 __all__ = ["MessageFacts", "Writing", "message_of", "told"]
 

@@ -12,17 +12,17 @@ import uuid
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.serving.catalog import Catalog, Target
+from havasu_vc.serving.catalog import Catalog, Target, route
 from havasu_vc.serving.commits import Writer
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.names import SEPARATOR, TOP, ServedRef, parse_namespace
 from havasu_vc.serving.namespaces import alter_namespace, create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
-from havasu_vc.serving.routes import Answer, Call, route
+from havasu_vc.serving.routes import Answer, Call
 from havasu_vc.serving.shelf import CatalogShelf, creation, fresh, staged_document, staging_folder
 from havasu_vc.serving.told import Writing
 from havasu_vc.serving.updates import TableChange, parse_change
-from havasu_vc.store.commits import Signature
+from havasu_vc.store.objects import Signature
 
 __all__ = ["WRITING"]
 

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING
 from havasu_vc.errors import CorruptDatasetError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
-from havasu_vc.store.objects import ObjectId, ObjectSource, ObjectWriter, read_object
+from havasu_vc.store.objects import (
+    ObjectId,
+    ObjectSource,
+    ObjectWriter,
+    Signature,
+    parse_signature,
+    read_object,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,38 +36,16 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_SIGNATURE",
     "Commit",
-    "Signature",
     "drop_commits",
     "format_commit",
     "is_spoilt",
     "parse_commit",
-    "parse_signature",
     "read_commit",
     "store_commit",
 ]
 
-_SIGNATURE = re.compile(r"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-])(\d\d+)(\d\d))?")
 _ID = re.compile(r"[0-9a-f]{40}")
 _BREAKING = re.compile(r"[\0\n<>]")
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Who did something, and when."""
-
-    name: str
-    """Their name."""
-    email: str
-    """Their e-mail address."""
-    time: int
-    """Seconds since 1970."""
-    offset: int = 0
-    """Minutes that their clock was ahead of UTC."""
-
-    def __str__(self) -> str:
-        sign, minutes = "-" if self.offset < 0 else "+", abs(self.offset)
-        zone = f"{sign}{minutes // 60:02}{minutes % 60:02}"
-        return f"{self.name} <{self.email}> {self.time} {zone}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +69,6 @@ class Commit:
     def subject(self) -> str:
         """Return the first paragraph of the message as one line."""
         return " ".join(self.message.strip().split("\n\n", 1)[0].split("\n"))
-
-
-def parse_signature(text: str) -> Signature:
-    """Return the signature in one line as git writes it.
-
-    >>> parse_signature("Ann <ann@example.org> 1577790000 +1300").offset
-    780
-    """
-    match = _SIGNATURE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a name, an address and a time")
-    name, email, time, sign, hours, minutes = match.groups()
-    offset = int(hours or 0) * 60 + int(minutes or 0)
-    return Signature(name, email, int(time or 0), -offset if sign == "-" else offset)
 
 
 def format_commit(

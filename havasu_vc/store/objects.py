@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 import pygit2
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
+from havasu_vc.records import dataclass
 from havasu_vc.store.loose import LooseObjects
 
 if TYPE_CHECKING:
@@ -36,10 +38,12 @@ __all__ = [
     "ObjectKind",
     "ObjectSource",
     "ObjectWriter",
+    "Signature",
     "StoredObjects",
     "format_objects",
     "object_id",
     "parse_objects",
+    "parse_signature",
     "read_object",
     "tree_delta",
 ]
@@ -493,3 +497,39 @@ def parse_objects(document: bytes, where: str) -> tuple[ObjectId, KeptObjects]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptDatasetError(where, f"it is damaged ({error})") from error
     return tree, kept
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who did something, and when."""
+
+    name: str
+    """Their name."""
+    email: str
+    """Their e-mail address."""
+    time: int
+    """Seconds since 1970."""
+    offset: int = 0
+    """Minutes that their clock was ahead of UTC."""
+
+    def __str__(self) -> str:
+        sign, minutes = "-" if self.offset < 0 else "+", abs(self.offset)
+        zone = f"{sign}{minutes // 60:02}{minutes % 60:02}"
+        return f"{self.name} <{self.email}> {self.time} {zone}"
+
+
+_SIGNATURE = re.compile(r"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-])(\d\d+)(\d\d))?")
+
+
+def parse_signature(text: str) -> Signature:
+    """Return the signature in one line as git writes it.
+
+    >>> parse_signature("Ann <ann@example.org> 1577790000 +1300").offset
+    780
+    """
+    match = _SIGNATURE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a name, an address and a time")
+    name, email, time, sign, hours, minutes = match.groups()
+    offset = int(hours or 0) * 60 + int(minutes or 0)
+    return Signature(name, email, int(time or 0), -offset if sign == "-" else offset)

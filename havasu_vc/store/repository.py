@@ -27,10 +27,16 @@ from havasu_vc.errors import (
     UnsupportedRepositoryError,
 )
 from havasu_vc.store.command import GitConfig, GitResult, is_locked, raise_for, run_git
-from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.disk import replace_file, reporting_storage_errors
 from havasu_vc.store.locks import SETTLED_SECONDS, broken, is_inside, lock_in_message
-from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
+from havasu_vc.store.objects import (
+    ObjectId,
+    ObjectKind,
+    ObjectWriter,
+    Signature,
+    StoredObjects,
+    parse_signature,
+)
 
 __all__ = ["LOCKED_INDEX", "LOCK_PATIENCE", "GitRepository", "Operation", "init_kart", "kart_merge"]
 

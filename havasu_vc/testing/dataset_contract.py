@@ -35,7 +35,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import ChangeBatch, struct_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Field, Primitive

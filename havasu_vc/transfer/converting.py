@@ -36,7 +36,7 @@ from havasu_vc.errors import CorruptionError, StateError
 from havasu_vc.formats.havasu.properties import Properties
 from havasu_vc.history.diff import row_changes
 from havasu_vc.merging import require_calm
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import KART_VERSION, KART_VERSION_3, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -17,7 +17,7 @@ from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import parse_table_location
 from havasu_vc.formats.iceberg.values import Reference, Snapshot
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult

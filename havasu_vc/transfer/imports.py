@@ -46,7 +46,7 @@ from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.evolution import (
     check_evolution,
     field_ids,

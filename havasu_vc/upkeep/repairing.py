@@ -31,7 +31,7 @@ from havasu_vc.formats.havasu.properties import DATASET
 from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import MergedDataset, markers_of
 from havasu_vc.merging import MergeRules, RootTree, base_tree, merge_trees, root_tree
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -35,7 +35,7 @@ from havasu_vc.datasets.pairing import describe_key, nth_equal, same_key
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrays import distinct
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

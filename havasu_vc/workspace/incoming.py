@@ -45,7 +45,7 @@ from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.history.owned_deletes import for_owners, take_away
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.store.files import linked_location
 from havasu_vc.store.objects import Draft

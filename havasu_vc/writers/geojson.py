@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.geo.geojson import geometry_objects
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, count_meta
 from havasu_vc.model.types import Field
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions

@@ -37,7 +37,8 @@ from havasu_vc.datasets.kinds import is_of_kart, kind_named
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, MetaChange, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, MetaChange, count_meta
 from havasu_vc.writers.commits import commit_object, patch_header
 from havasu_vc.writers.files import FILES_KEY, file_object, is_binary
 from havasu_vc.writers.json_style import LAYOUTS, LINES, PATCH_LAYOUTS

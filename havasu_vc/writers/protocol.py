@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
 
-from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, FileChange
+from havasu_vc.model.commits import ChangeCounts, CommitInfo
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, FileChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.writers.commits import format_commit
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions

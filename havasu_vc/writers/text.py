@@ -22,7 +22,8 @@ import pyarrow as pa
 from havasu_vc.geo.text import short_text
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.model.types import Field, Fixed, Primitive
 from havasu_vc.writers.commits import format_commit
 from havasu_vc.writers.files import format_meta_change, write_file_changes

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.model.changes import ChangeBatch, ChangeKind, RowChange, count_changes, struct_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 
 ROW = pa.struct([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 

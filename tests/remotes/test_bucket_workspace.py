@@ -17,7 +17,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table

@@ -22,7 +22,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table

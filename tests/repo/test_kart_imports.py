@@ -10,7 +10,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.support.templates import empty_repo
 
 

@@ -25,7 +25,7 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.formats.kart.columns import column_id
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.store.objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head, rows_of, table_at

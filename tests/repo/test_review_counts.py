@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from havasu_vc import Settings
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo import tables
 from tests.support.examples import examples
 from tests.support.templates import empty_repo

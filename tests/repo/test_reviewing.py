@@ -9,7 +9,7 @@ import shapely
 from havasu_vc import Repo
 from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review import ReviewRequest
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.report import FlagKind, Review

@@ -4,7 +4,7 @@ import shapely
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review.report import (
     Area,
     Cell,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review.markdown import (
     COMMENT_LIMIT,
     LEAST_LIMIT,

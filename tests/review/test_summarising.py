@@ -12,7 +12,8 @@ from havasu_vc.geo.sketching import Measure
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch, ChangeKind, count_changes
-from havasu_vc.model.diffs import ChangeCounts, DatasetHeader, MetaChange
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.review.json import format_json

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound
 from tests.support.templates import empty_repo

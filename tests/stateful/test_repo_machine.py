@@ -34,7 +34,7 @@ from havasu_vc.errors import (
     NoChangesError,
 )
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
 from tests.datasets.thresholds import tiny_thresholds

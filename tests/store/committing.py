@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from havasu_vc.store.commits import Signature, format_commit, read_commit
+from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.index import in_step
+from havasu_vc.store.objects import Signature
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import GitRepository

@@ -3,14 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.commits import (
-    Signature,
-    format_commit,
-    parse_commit,
-    parse_signature,
-    read_commit,
-)
-from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.commits import format_commit, parse_commit, read_commit
+from havasu_vc.store.objects import EMPTY_TREE, Signature, parse_signature
 from havasu_vc.store.repository import GitRepository
 
 NAMES = st.text(st.characters(exclude_characters="<>\n\0", exclude_categories=["Cs"]), max_size=9)

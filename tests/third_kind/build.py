@@ -11,7 +11,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError
 from havasu_vc.model.columns import schema_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.trees import Change
 from tests.third_kind import MARKER

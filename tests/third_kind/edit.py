@@ -12,7 +12,7 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import PatchError
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.trees import Change
 from tests.third_kind.form import COLUMNS, ROWS, Line, format_columns, format_lines, lines_of

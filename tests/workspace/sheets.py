@@ -12,7 +12,7 @@ from havasu_vc.checkouts.edited_tables import EditedTable, draft_view, read_tabl
 from havasu_vc.checkouts.edits import diff_workspace, workspace_changes
 from havasu_vc.looking.tables import Table
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:

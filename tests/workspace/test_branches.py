@@ -9,7 +9,7 @@ from havasu_vc import Repo
 from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.errors import ConflictError, StateError
 from havasu_vc.formats.iceberg.values import Reference
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import read_table
 from tests.repo.tables import BY_ID, points, rows, write

@@ -18,7 +18,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.entry import Entry, Origin
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import incoming
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write

@@ -13,7 +13,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import NoChangesError, UncommittedChangesError
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head

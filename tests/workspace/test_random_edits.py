@@ -15,7 +15,7 @@ from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_changes, owned_edits
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.scanning import deleted_rows, row_sources
 from havasu_vc.tables.snapshots import LiveFile
 from havasu_vc.tables.table import read_table

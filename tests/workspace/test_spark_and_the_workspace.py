@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, write
 from tests.support.sound import LOCAL

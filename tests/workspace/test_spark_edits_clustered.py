@@ -11,7 +11,7 @@ import pytest
 
 from havasu_vc.checkouts import clustered_versions
 from havasu_vc.checkouts.requests import CheckoutRequest
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound

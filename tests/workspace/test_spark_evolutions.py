@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.spark import read
 from tests.repo.tables import BY_ID, write
 from tests.support.sound import LOCAL, assert_sound

@@ -14,7 +14,7 @@ from havasu_vc.errors import (
     NotFoundError,
     UncommittedChangesError,
 )
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.store import locks
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git

@@ -16,7 +16,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.errors import GeometryError, KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, status_object
 

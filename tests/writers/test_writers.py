@@ -13,7 +13,8 @@ import pytest
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
 from havasu_vc.writers import WRITERS, JsonStyle, WriterOptions, writer_named

@@ -39,7 +39,7 @@ from havasu_vc.formats.havasu.properties import (
     parse_properties,
 )
 from havasu_vc.model.columns import schema_of
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass

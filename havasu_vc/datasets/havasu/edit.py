@@ -38,7 +38,7 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.arrays import distinct
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task

@@ -32,7 +32,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import among, distinct
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task

@@ -15,7 +15,7 @@ from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.properties import Digest
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

@@ -66,7 +66,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array, distinct
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.store.files import DataFileStore

@@ -23,12 +23,7 @@ from havasu_vc.datasets.havasu.soundness import (
     require_format,
     standing_of,
 )
-from havasu_vc.datasets.havasu.standing import (
-    LiveFiles,
-    Standing,
-    delta_of,
-    table_of,
-)
+from havasu_vc.datasets.havasu.standing import LiveFiles, Standing, delta_of, table_of
 from havasu_vc.datasets.protocol import (
     Dataset,
     EarlierImport,
@@ -57,7 +52,8 @@ from havasu_vc.formats.havasu.properties import (
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass

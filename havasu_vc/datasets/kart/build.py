@@ -53,7 +53,7 @@ from havasu_vc.formats.kart.paths import (
 )
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_field
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes, hash_values, mix
 from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.model.schema import Schema

@@ -40,7 +40,7 @@ from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass

@@ -67,7 +67,8 @@ from havasu_vc.formats.kart.features import values_of
 from havasu_vc.formats.kart.paths import PathStructure, parse_keys, parse_path_structure
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
+from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.names import TABLE_MARKER, unsafe_reason
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of

@@ -3,7 +3,7 @@
 import io
 from pathlib import Path
 
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.report import Conflicts, DatasetReview, Review
 from tests.review.reviews import HOSTILE, conflicts

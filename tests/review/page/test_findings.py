@@ -4,7 +4,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.report import (
     DatasetReview,
