@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.commits import moment_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Primitive, is_whole
@@ -119,7 +119,7 @@ class LivingFile:
 
     def date(self, table: str, when: int) -> None:
         """Say in the list of layers when a table was as it is now."""
-        moment = datetime.fromtimestamp(when, UTC)
+        moment = moment_of(when)
         self._database.execute(
             "UPDATE gpkg_contents SET last_change = ? WHERE table_name = ?",
             (f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", table),

@@ -7,7 +7,6 @@ map of these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.commits import CommitInfo, moment_of
 from havasu_vc.model.types import Field
 from havasu_vc.writers.notebook import MapLayer, map_picture, shown, shown_note, shown_table
 from havasu_vc.writers.text import shown_text
@@ -140,8 +139,7 @@ def commit_html(commit: CommitInfo) -> str:
 
 
 def _day(commit: CommitInfo) -> str:
-    zone = timezone(timedelta(minutes=commit.author_offset))
-    return f"{datetime.fromtimestamp(commit.author_time, zone):%Y-%m-%d}"
+    return f"{moment_of(commit.author_time, commit.author_offset):%Y-%m-%d}"
 
 
 def _refs(commit: CommitInfo) -> str:

@@ -8,9 +8,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
-__all__ = ["Blame", "BlamedRow", "ChangeCounts", "CommitInfo"]
+__all__ = ["Blame", "BlamedRow", "ChangeCounts", "CommitInfo", "moment_of"]
+
+
+def moment_of(seconds: int, minutes: int = 0) -> datetime:
+    """Return when something was, on a clock so many minutes ahead of UTC.
+
+    git keeps 64 bits; a calendar holds fewer, and ends where those do not fit.
+
+    >>> f"{moment_of(10 ** 12, 720):%Y-%m-%d}"
+    '9999-12-31'
+    """
+    from datetime import UTC, datetime, timedelta, timezone
+
+    latest = 253_402_300_799
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(max(seconds, 0), latest))
+    try:
+        return moment.astimezone(timezone(timedelta(minutes=min(max(minutes, -1439), 1439))))
+    except OverflowError:
+        return moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import field, replace
-from datetime import datetime, timedelta, timezone
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.settings import Settings
@@ -31,7 +30,7 @@ from havasu_vc.geo.reproject import geographic_bounds, transform_bounds
 from havasu_vc.geo.sketching import Measure, measure_of
 from havasu_vc.looking import LogRequest, log, reprojection
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.commits import ChangeCounts, CommitInfo
+from havasu_vc.model.commits import ChangeCounts, CommitInfo, moment_of
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.types import Field
@@ -235,8 +234,7 @@ def _named(
 
 
 def _day(commit: CommitInfo) -> str:
-    zone = timezone(timedelta(minutes=commit.author_offset))
-    return f"{datetime.fromtimestamp(commit.author_time, zone):%Y-%m-%d}"
+    return f"{moment_of(commit.author_time, commit.author_offset):%Y-%m-%d}"
 
 
 def _with_commits(repo: OpenRepo, review: Review, ends: RevisionRange) -> Review:

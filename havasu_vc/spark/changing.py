@@ -7,7 +7,6 @@ the newer one, matched by field id.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.commits import moment_of
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
@@ -160,7 +160,7 @@ def _pieces_of(spark: SparkSession, repo: Repo, shown: Dataset, commit: Commit) 
     if before == after:
         return
     author = f"{commit.author.name} <{commit.author.email}>"
-    moment = datetime.datetime.fromtimestamp(commit.author.time, datetime.UTC)
+    moment = moment_of(commit.author.time)
     labels = (commit.id, moment, author)
     old, new = (view_at(repo, path, place, session=spark) for place in (before, after))
     schemas = [shared_ids(view, shown) for view in (old, new) if view is not None]

@@ -7,10 +7,9 @@ Text is git's own form. JSON is Kart's: times in UTC with a `Z`, offsets apart a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TextIO
 
-from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.commits import CommitInfo, moment_of
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 from havasu_vc.writers.terminal import printable, styled
@@ -75,7 +74,7 @@ def format_time(seconds: int) -> str:
     >>> format_time(0)
     '1970-01-01T00:00:00Z'
     """
-    return _moment(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment_of(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_offset(minutes: int, separator: str = ":") -> str:
@@ -88,23 +87,14 @@ def format_offset(minutes: int, separator: str = ":") -> str:
     return f"{'-' if minutes < 0 else '+'}{hours:02}{separator}{rest:02}"
 
 
-def _moment(seconds: int) -> datetime:
-    # git keeps 64 bits; a calendar holds fewer.
-    latest = 253_402_300_799
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(max(seconds, 0), latest))
-
-
 def format_date(seconds: int, minutes: int, *, pad: bool = False) -> str:
     """Return a time as git prints it, where its author was; `pad` for days of two places.
 
     >>> format_date(0, 720)
     'Thu Jan 1 12:00:00 1970 +1200'
     """
-    offset = min(max(minutes, -1439), 1439)
-    try:
-        local = _moment(seconds).astimezone(timezone(timedelta(minutes=offset)))
-    except OverflowError:
-        local, minutes = _moment(seconds), 0
+    local = moment_of(seconds, minutes)
+    minutes = 0 if not local.utcoffset() else minutes
     day, month = _DAYS[local.weekday()], _MONTHS[local.month - 1]
     clock = f"{local.hour:02}:{local.minute:02}:{local.second:02}"
     number = f"{local.day:>2}" if pad else local.day

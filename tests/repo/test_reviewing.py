@@ -1,5 +1,6 @@
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from havasu_vc.review import ReviewRequest
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.report import FlagKind, Review
 from havasu_vc.review.reviewing import review
+from tests.cli.conftest import invoke, succeed
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git
@@ -269,3 +271,23 @@ def test_coordinates_in_another_system(repo: CheckedRepo, tmp_path: Path) -> Non
     places = [cell.new for row in dataset.samples for cell in row.cells if cell.column == "geom"]
     assert places[1] is not None
     assert places[1].startswith("POINT (-19926188")
+
+
+def test_commits_of_years_that_no_calendar_has_are_reviewed(tmp_path: Path) -> None:
+    """git keeps 64 bits for a time."""
+    repo = small.make(tmp_path / "repo", {1: ("one", 1)})
+    repo.create_branch("far")
+    repo.switch("far")
+    small.write(repo, {1: ("ONE", 1)})
+    document = run_git("cat-file", "commit", "HEAD", cwd=repo.path)
+    later = re.sub(r"(author .*> )\d+ ", r"\g<1>300000000000 ", document)
+    command = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+    commit = run_git(*command, cwd=repo.path, stdin=later + "\n").strip()
+    run_git("update-ref", "refs/heads/far", commit, cwd=repo.path)
+
+    for arguments in (("review", "main...far"), ("review", "main...far", "-o", "markdown")):
+        told = succeed(invoke(["-C", repo.path, *arguments])).stdout
+        assert "9999-12-31" in told
+    assert "9999" in succeed(invoke(["-C", repo.path, "log", "-n", "1"])).stdout
+    page = str(Repo.open(repo.path).commit_info("far")._repr_html_())
+    assert "9999-12-31" in page
