@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
     from havasu_vc.checkouts.living_lookup import working_copy as working_copy
+    from havasu_vc.checkouts.living_making import make_table_anew as make_table_anew
+    from havasu_vc.checkouts.living_making import unnoticed as unnoticed
     from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
@@ -69,6 +71,7 @@ __getattr__ = loads(
         "glance": ["WorkspaceChanges", "is_untouched"],
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy"],
+        "living_making": ["make_table_anew", "unnoticed"],
         "living_place": ["is_place", "require_other_file"],
         "living_lookup": ["working_copy"],
         "moving_head": [

@@ -57,6 +57,7 @@ __all__ = [
     "base_of",
     "base_views",
     "goal_of",
+    "in_full",
     "layer_of",
     "left_out_at",
     "note_beside",
@@ -389,6 +390,17 @@ def _read_rows(
     keys = _all_keys(repo, file, base, part, seen)
     batches, _, hidden = _compared(file, base, part, seen, schema, keys)
     return LayerEdits(base, layer, seen, schema, batches, None, tuple(notes), hidden=hidden)
+
+
+def in_full(repo: OpenRepo, file: LivingStore, edits: LayerEdits) -> LayerEdits:
+    """Return what differs in a table where all its rows are compared, whatever was tracked."""
+    base, seen = edits.base, edits.seen
+    if seen is None or edits.keys is None:
+        return edits
+    part = part_of(repo, file, base)
+    keys = _all_keys(repo, file, base, part, seen)
+    batches, _, hidden = _compared(file, base, part, seen, edits.schema, keys)
+    return replace(edits, batches=batches, keys=None, hidden=hidden, counted=None)
 
 
 def _agrees(file: LivingStore, seen: Seen, part: ShownPart, apart: int) -> bool:

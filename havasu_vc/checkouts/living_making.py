@@ -7,11 +7,18 @@ before: where that was cut off, `status` tells, and `checkout` goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from havasu_vc.checkouts.living_area import is_as_wanted
 from havasu_vc.checkouts.living_copy import LivingCopy
-from havasu_vc.checkouts.living_edits import base_of, base_views, layer_of, read_layer
+from havasu_vc.checkouts.living_edits import (
+    LayerEdits,
+    base_of,
+    base_views,
+    in_full,
+    layer_of,
+    read_layer,
+)
 from havasu_vc.checkouts.living_following import date_table, holding, make_table, uncommitted
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
@@ -22,7 +29,15 @@ from havasu_vc.checkouts.living_place import (
     require_no_secret,
     setting,
 )
-from havasu_vc.errors import InvalidArgumentError, StateError, nearest
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    NoWorkingCopyError,
+    StateError,
+    nearest,
+)
+from havasu_vc.history.merge import partners
+from havasu_vc.model import compute as pc
 from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -33,7 +48,14 @@ from havasu_vc.repo.spatial_filters import (
     write_spatial_filter,
 )
 
-__all__ = ["choose_datasets", "create_living", "limit_living", "set_spatial_filter"]
+__all__ = [
+    "choose_datasets",
+    "create_living",
+    "limit_living",
+    "make_table_anew",
+    "set_spatial_filter",
+    "unnoticed",
+]
 
 
 def create_living(
@@ -58,6 +80,48 @@ def create_living(
     made = LivingCopy(repo, place).create(discard=discard)
     before.path.unlink(missing_ok=True)
     return made
+
+
+def make_table_anew(repo: OpenRepo, path: str) -> None:
+    """Give a dataset's table in the working copy all its rows again; edits in it go."""
+    from havasu_vc.merging import require_calm
+
+    require_calm(repo)
+    place = living_place(repo)
+    if place is None or not place.exists:
+        raise NoWorkingCopyError("there is no working copy with a table to make anew")
+    with holding(repo, place) as held:
+        base = base_of(repo, held.file)
+        if path not in base.views:
+            raise DatasetNotFoundError(path)
+        view = base.views[path]
+        layer = layer_of(held.file, view)
+        held.file.drop(layer)
+        make_table(repo, held.file, layer, view)
+        date_table(repo, held.file, view, base.revision)
+
+
+def unnoticed(repo: OpenRepo) -> Iterator[tuple[str, int]]:
+    """Yield the datasets in whose tables rows differ that nothing tracked, and how many do.
+
+    All rows are compared, so it takes the time of the table.
+    """
+    place = living_place(repo)
+    if place is None or not place.exists:
+        return
+    with place.home().open() as file:
+        for path, view in base_of(repo, file).views.items():
+            edits = read_layer(repo, file, view)
+            count = _unnoticed(edits, in_full(repo, file, edits))
+            if count:
+                yield path, count
+
+
+def _unnoticed(edits: LayerEdits, found: LayerEdits) -> int:
+    if edits.is_dropped or not edits.base.key:
+        return 0
+    there = partners(found.row_keys, edits.row_keys)
+    return int(pc.sum(pc.is_null(there)).as_py() or 0)
 
 
 def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = False) -> None:

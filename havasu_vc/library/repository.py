@@ -404,6 +404,8 @@ class Repo:
     repair = asks(lambda: upkeep.RepairRequest, lambda: upkeep.repair, within=committing)
     upgrade_datasets = uses(lambda: upkeep.upgrade_datasets, within=committing)
     fsck = uses(lambda: upkeep.fsck)
+    fsck_working_copy = uses(lambda: upkeep.fsck_working_copy)
+    make_table_anew = uses(lambda: checkouts.make_table_anew)
     gc = uses(lambda: upkeep.gc)
     index_features = asks(lambda: upkeep.IndexRequest, lambda: upkeep.index_features)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.feature_envelopes import Indexed as Indexed
     from havasu_vc.upkeep.feature_envelopes import index_features as index_features
     from havasu_vc.upkeep.maintenance import fsck as fsck
+    from havasu_vc.upkeep.maintenance import fsck_working_copy as fsck_working_copy
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
     from havasu_vc.upkeep.pruning import prune_remote as prune_remote
@@ -32,7 +33,7 @@ __getattr__ = loads(
     __name__,
     {
         "feature_envelopes": ["Indexed", "index_features"],
-        "maintenance": ["fsck", "gc", "optimize"],
+        "maintenance": ["fsck", "fsck_working_copy", "gc", "optimize"],
         "pruning": ["prune_remote"],
         "repairing": ["last_version", "repair"],
         "upgrading": ["upgrade", "upgrade_datasets", "upgrade_in_place"],

@@ -22,7 +22,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_gone_work_trees
+from havasu_vc.checkouts import (
+    forget_clustered,
+    forget_counterparts,
+    forget_gone_work_trees,
+    unnoticed,
+)
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
@@ -82,6 +87,20 @@ def optimize(repo: OpenRepo, request: OptimizeRequest) -> CommitResult:
     return commit_edits(
         repo, [(path, make) for path in paths], f"{text}\n\n{trailers}", dry_run=request.dry_run
     )
+
+
+def fsck_working_copy(repo: OpenRepo) -> Iterator[Problem]:
+    """Yield the tables of the working copy in which rows differ that nothing tracked."""
+    try:
+        for path, count in unnoticed(repo):
+            rows = "1 row differs" if count == 1 else f"{count:,} rows differ"
+            yield Problem(
+                f"{path} in the working copy",
+                f"{rows} from the dataset, and nothing says that they were edited",
+                f"`havasu-vc fsck --reset-dataset={path}` makes its table anew",
+            )
+    except HavasuError as error:
+        yield Problem("the working copy", error.message, (*error.hints, None)[0])
 
 
 def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,25 +53,40 @@ def optimize(invocation: Invocation, /, request: OptimizeRequest) -> None:
 
 
 @click.command("fsck", cls=Command)
-@click.option("--full", is_flag=True, help="Also read every data file of HEAD and all branches.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Also read every data file of HEAD and all branches, and compare all rows of the"
+    " working copy.",
+)
+@click.option(
+    "--reset-dataset",
+    "reset",
+    metavar="DATASET",
+    multiple=True,
+    help="Make the table of DATASET in the working copy anew before; edits in it go.",
+)
 @engine_option
 @format_option("text", "json")
 @click.pass_obj
-def fsck(invocation: Invocation, full: bool, output_format: str) -> int:
+def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_format: str) -> int:
     """Check that everything stored is sound.
 
     Each problem is one line on stdout; the exit code is 1 if there is one.
     """
-    repo = invocation.open_repo()
+    repo, compared = invocation.open_repo(), full or is_called_kart()
+    for path in reset:
+        repo.make_table_anew(path)
+    found = chain(repo.fsck(full=full), repo.fsck_working_copy() if compared else ())
     if output_format == "json":
         problems = [
             {"where": problem.where, "message": problem.message, "hint": problem.hint}
-            for problem in repo.fsck(full=full)
+            for problem in found
         ]
         click.echo(json.dumps({"havasu.fsck/v1": problems}, indent=2))
         return 1 if problems else 0
     count = 0
-    for problem in repo.fsck(full=full):
+    for problem in found:
         count += 1
         click.echo(f"{visible(problem.where)}: {visible(problem.message)}")
         if problem.hint:

@@ -149,6 +149,31 @@ def test_rows_are_not_counted_again_after_a_commit(
     assert Repo.open(repo).dataset("points").rows == len(rows(repo)) == 4
 
 
+def test_fsck_finds_what_went_past_the_triggers(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'drei' WHERE id = 4")
+    assert run("fsck", "--full").exit_code == 0, "an edit is none"
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    track = next(t for t in ("gpkg_kart_track", "gpkg_havasu_vc_track") if has(repo, t))
+    edit(f"DELETE FROM {track} WHERE pk = '1'")
+
+    assert run("fsck").exit_code == 0
+    found = run("fsck", "--full")
+    assert found.exit_code == 1
+    assert "points in the working copy: 1 row differs from the dataset" in found.stdout
+    assert run("fsck", "--reset-dataset", "none").exit_code != 0
+    succeed(run("fsck", "--full", "--reset-dataset", "points"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+    assert "working copy clean" in succeed(run("status")).stdout
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    assert "1 update" in succeed(run("status")).stdout, "its triggers are there again"
+
+
+def has(repo: Path, table: str) -> bool:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+        return bool(database.execute(query, (table,)).fetchone()[0])
+
+
 def test_it_follows_head(run: Run, repo: Path) -> None:
     succeed(run("switch", "-c", "past", "HEAD^"))
     assert rows(repo) == [(1, "one"), (2, "two"), (3, "three")]
