@@ -15,8 +15,11 @@ from havasu_vc import Repo
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, HavasuError, NoBranchError
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.refs import move_head
+from tests.repo import points as small
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.examples import some
+from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, status
 from tests.support.templates import empty_repo
 
@@ -144,3 +147,31 @@ def test_a_branch_that_is_deleted_meanwhile_is_not_made_anew(tmp_path: Path) -> 
             transaction.commit([edit], "more")
 
     assert [branch.name for branch in repo.branches()] == ["main"]
+
+
+def test_a_plain_commit_before_the_index_follows_takes_back_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git commits its index, which our commit has not reached yet: as if that were reverted."""
+    rows: small.Rows = {1: ("one", 1), 2: ("two", 2)}
+    repo = small.make(tmp_path / "repo", rows)
+    (repo.path / "notes.txt").write_text("mine")
+    run_git("add", "notes.txt", cwd=repo.path)
+    place = "havasu_vc.repo.transaction.move_head"
+
+    def in_between(*given: Any) -> None:
+        move_head(*given)
+        monkeypatch.undo()
+        run_git("commit", "-qm", "plain", cwd=repo.path)
+
+    monkeypatch.setattr(place, in_between)
+    changed: small.Rows = {**rows, 2: ("TWO", 2)}
+    small.write(repo, changed, message="ours")
+
+    subjects = run_git("log", "--format=%s", "-2", cwd=repo.path).splitlines()
+    assert subjects == ["plain", "ours"]
+    assert small.read(repo) == rows and small.read(repo, "HEAD^") == changed
+    small.assert_clean(repo)
+    run_git("revert", "--no-edit", "HEAD", cwd=repo.path)
+    assert small.read(Repo.open(repo.path)) == changed
+    small.assert_clean(Repo.open(repo.path))
