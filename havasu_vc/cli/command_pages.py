@@ -11,6 +11,7 @@ golden` writes it anew.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -147,7 +148,7 @@ def _described(command: click.Command, name: str, parent: click.Context) -> Iter
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a help, those that click leaves as they are as blocks."""
-    text = text.partition("\f")[0].strip()
+    text = inspect.cleandoc(text.partition("\f")[0])
     for paragraph in re.split(r"\n\s*\n", text):
         if paragraph.startswith("\b\n"):
             yield "```text\n" + paragraph.removeprefix("\b\n") + "\n```"

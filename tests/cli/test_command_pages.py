@@ -1,5 +1,6 @@
 """Each command has a page on the site, and each page of the site a place in its navigation."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,11 @@ def test_every_page_is_in_the_navigation() -> None:
     there = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
 
     assert sorted(pages(nav)) == sorted(there)
+
+
+@pytest.mark.parametrize("name", ["sql", "commit", "export"])
+def test_examples_of_a_help_stay_lines_of_their_own(name: str) -> None:
+    page = command_page(name)
+
+    assert "\b" not in page
+    assert re.search(rf"```text\nhavasu-vc {name} .*\nhavasu-vc {name} ", page)
