@@ -15,8 +15,19 @@ from hypothesis import HealthCheck, given
 from tests.conformance import ours
 from tests.conformance.comparing import same_rows
 from tests.conformance.drawing import KINDS, Abilities, histories
-from tests.conformance.ours import BY_KEY, NAME, agrees, folder, made, same_system
-from tests.conformance.tables import Append, Delete, Geo, History, Row, State, Update, arrow
+from tests.conformance.ours import BY_KEY, NAME, agrees, folder, made, same_system, write_file
+from tests.conformance.tables import (
+    KEY,
+    Append,
+    Column,
+    Delete,
+    Geo,
+    History,
+    Row,
+    State,
+    Update,
+    arrow,
+)
 from tests.conformance.tally import Tally
 from tests.support.examples import examples
 from tests.support.templates import LOCAL, empty_repo
@@ -107,3 +118,33 @@ def check_metadata(file: Path, frame: Any, geo: Geo | None) -> None:
     kinds = {shapely.to_wkt(each).split(" ")[0] for each in frame.geometry if each is not None}
     if said["geometry_types"]:
         assert {each.split(" ")[0].upper() for each in said["geometry_types"]} == kinds
+
+
+ACROSS = {
+    1: "POLYGON ((179.5 -17, -179.5 -17, -179.5 -16, 179.5 -16, 179.5 -17))",
+    2: "LINESTRING (179 -10, -179 -11)",
+    3: "POINT (180 -12)",
+    4: "MULTIPOINT (179.25 -12, -179.75 -13)",
+}
+"""Shapes on the globe on both sides of 180°."""
+
+
+def test_geographies_across_180(tally: Tally) -> None:
+    geom = Column("geom", pa.binary(), Geo("OGC:CRS84", spherical=True))
+    columns = (Column(KEY, pa.int64()), geom)
+    rows = {
+        key: {KEY: key, "geom": shapely.to_wkb(shapely.from_wkt(text), flavor="iso")}
+        for key, text in ACROSS.items()
+    }
+    state = State(columns, rows)
+    with folder() as place:
+        repo = empty_repo(place / "repo", settings=LOCAL)
+        repo.import_(write_file(place / "in.parquet", state), NAME, options=BY_KEY)
+        tally.case(PROGRAM, "import", agrees(repo, state, "import"))
+        repo.export(NAME, place / "out.parquet")
+        frame = geopandas.read_parquet(place / "out.parquet")
+        tally.case(PROGRAM, "export", same_rows(rows_of(frame, state), state, PROGRAM))
+        said = json.loads(pq.read_metadata(place / "out.parquet").metadata[b"geo"])
+        west, _, east, _ = said["columns"]["geom"]["bbox"]
+        # A box whose west is greater than its east lies across 180°; a narrow one, not the world.
+        assert 178.9 <= west <= 179 and -179 <= east <= -178.9, (west, east)
