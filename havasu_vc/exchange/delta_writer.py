@@ -6,6 +6,8 @@ of binary, which any reader opens. A table that is there gets another version.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -235,6 +237,7 @@ class _Seen:
         for column in table.header.schema.fields:
             add_nulls(self.nulls, column, nothing[column.name].combine_chunks())
         self.ranges: dict[str, tuple[Any, Any]] = {}
+        self.unordered: set[str] = set()
         self.boxes = Boxes()
 
     def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -248,8 +251,8 @@ class _Seen:
                 values = self._geometry(column.name, values)
             else:
                 values = delta_values(values, column.type)
-            if is_whole(column.type):
-                self._range(column.name, values)
+                if is_whole(column.type) or column.type in _RANGED:
+                    self._range(column.name, values)
             if isinstance(wanted.type, pa.BaseExtensionType):
                 values = pa.ExtensionArray.from_storage(wanted.type, values)
             elif values.type != wanted.type:
@@ -266,6 +269,10 @@ class _Seen:
         return wkb
 
     def _range(self, name: str, values: pa.Array) -> None:
+        if pa.types.is_date32(values.type):
+            values = values.view(pa.int32())  # Python has no days beyond its years
+        elif pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            self.unordered.add(name)  # readers differ on whether it is the greatest
         found = pc.min_max(values).as_py()
         if found["min"] is not None:
             low, high = self.ranges.get(name, (found["min"], found["max"]))
@@ -273,7 +280,41 @@ class _Seen:
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the file."""
-        return file_statistics(self.rows, self.nulls, self.ranges, self.boxes.sound())
+        ranges = {}
+        for column in self.table.header.schema.fields:
+            if column.name in self.ranges and column.name not in self.unordered:
+                spelled = _range_json(column.type, *self.ranges[column.name])
+                if spelled is not None:
+                    ranges[column.name] = spelled
+        return file_statistics(self.rows, self.nulls, ranges, self.boxes.sound())
+
+
+_RANGED = (Primitive.DATE, Primitive.DOUBLE, Primitive.FLOAT, Primitive.STRING)
+_LETTERS = 32
+"""Letters of a text that statistics have, as Delta's own have."""
+_LAST = "\U0010ffff"
+"""The greatest letter."""
+
+
+def _range_json(type_: Type, least: Any, greatest: Any) -> tuple[Any, Any] | None:
+    """Return the ends of a column as statistics spell them; None where they cannot."""
+    if type_ == Primitive.DATE:
+        days = (least + _EPOCH_DAY, greatest + _EPOCH_DAY)
+        if not 1 <= days[0] <= days[1] <= dt.date.max.toordinal():
+            return None
+        low, high = map(dt.date.fromordinal, days)
+        return low.isoformat(), high.isoformat()
+    if type_ == Primitive.STRING:
+        cut = greatest[:_LETTERS]
+        if len(greatest) > _LETTERS:
+            cut = f"{cut}{_LAST}"
+        return (least[:_LETTERS], cut) if greatest <= cut else None
+    if isinstance(least, float) and not (math.isfinite(least) and math.isfinite(greatest)):
+        return None
+    return least, greatest
+
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 def _require_one_srid(geometry: OutgoingGeometry, values: pa.Array) -> None:

@@ -1,5 +1,6 @@
 """deltalake (delta-rs): tables that it writes come in, and it reads what goes out, by value."""
 
+import datetime as dt
 import math
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,31 @@ def check_bounds(field: pa.Field, said: dict[str, Any], values: list[Any]) -> No
 
 def at_moment(field: pa.Field) -> bool:
     return bool(pa.types.is_timestamp(field.type))
+
+
+def test_statistics_of_an_export(tmp_path: Path) -> None:
+    last = "\U0010ffff"
+    rows = pa.table(
+        {
+            KEY: pa.array([1, 2]),
+            "day": pa.array([dt.date(2026, 11, 3), dt.date(1850, 1, 2)]),
+            "number": pa.array([1.5, -2.25]),
+            "odd": pa.array([1.5, float("nan")]),
+            "short": pa.array(["kauri", None]),
+            "long": pa.array(["r" * 40, "k" * 40]),
+            "beyond": pa.array([last * 40, "k"]),
+        }
+    )
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    repo.import_(rows, NAME, options=BY_KEY)
+    repo.export(NAME, tmp_path / "out", format="delta", plain=True)
+    (said,) = pa.table(
+        deltalake.DeltaTable(tmp_path / "out").get_add_actions(flatten=True)
+    ).to_pylist()
+
+    assert (said["min.day"], said["max.day"]) == (dt.date(1850, 1, 2), dt.date(2026, 11, 3))
+    assert (said["min.number"], said["max.number"]) == (-2.25, 1.5)
+    assert (said["min.short"], said["max.short"], said["null_count.short"]) == ("kauri", "kauri", 1)
+    assert said["min.long"] == "k" * 32 and said["max.long"] >= "r" * 40
+    # A number that is none has no place among others, and no text is greater than that one.
+    assert said.get("min.odd") is None and said.get("min.beyond") is None
