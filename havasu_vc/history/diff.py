@@ -128,9 +128,9 @@ def planned_changes(
 
 def are_apart(*views: Dataset) -> bool:
     """Return whether tasks of some versions name no file of this machine."""
-    from havasu_vc.datasets.havasu.far import FarDataset
+    from havasu_vc.datasets.havasu.far import is_apart
 
-    return all(isinstance(view, FarDataset) and view.apart for view in views)
+    return all(map(is_apart, views))
 
 
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import Cuts
 from havasu_vc.datasets.havasu.diff import DiffPlan, MergePlans
 from havasu_vc.datasets.havasu.edit import Edit, is_small
-from havasu_vc.datasets.havasu.far import FarDataset
+from havasu_vc.datasets.havasu.far import url_of
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
@@ -138,7 +138,7 @@ def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
         return False
     ours = plans.views[1]
     storage = ours.storage
-    if storage.on_demand and not isinstance(ours, FarDataset):
+    if storage.on_demand and url_of(ours) is None:
         names = {entry.file for entry in ours.data_entries}
         names.update(name for piece in plans.pieces for name in _files_of(piece))
         if not all(map(storage.has, names)):
@@ -157,7 +157,7 @@ def owned_merge(
     """Take what a merge changes into an edit of our side, and return the conflicts."""
     assert isinstance(edit, Edit)
     dataset = edit.dataset
-    url = dataset.url if isinstance(dataset, FarDataset) else None
+    url = url_of(dataset)
     cuts, shares = _shares(plans, schemas, policy, answers)
     leaving = _to_be_rewritten(dataset, plans)
     if leaving:

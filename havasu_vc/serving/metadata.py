@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from havasu_vc.checkouts import table_view
-from havasu_vc.datasets.havasu.far import FarDataset, far_dataset
+from havasu_vc.datasets.havasu.far import far_dataset, url_of
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3
@@ -166,7 +166,7 @@ class TableMaker:
         staging = self._staging(view)
         for folder in ("data", "metadata"):  # clients write files, and some make no folders
             (staging / folder).mkdir(parents=True, exist_ok=True)
-        place = view.url if isinstance(view, FarDataset) else None
+        place = url_of(view)
         documents = self.documents.folder(view) / "metadata"
         location = documents / f"{name}.metadata.json"
         if not location.exists():

@@ -12,7 +12,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_size, put_object, url_below
 
-__all__ = ["FarDataset", "as_seen", "far_dataset", "is_away", "sent"]
+__all__ = ["FarDataset", "as_seen", "far_dataset", "is_apart", "is_away", "sent", "url_of"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,16 @@ def far_dataset(view: HavasuDataset, url: str | None, *, apart: bool = False) ->
         assert storage.fetcher is not None
         storage.fetcher.share([(file, storage.files.size(file)) for file in here])
     return FarDataset(view.path, view.folder, storage, view.revision, url=url, apart=apart)
+
+
+def url_of(view: Dataset) -> str | None:
+    """Return where data files are read that are not here; None where all are read here."""
+    return view.url if isinstance(view, FarDataset) else None
+
+
+def is_apart(view: Dataset) -> bool:
+    """Whether tasks of a dataset name no file of this machine."""
+    return isinstance(view, FarDataset) and view.apart
 
 
 def as_seen(view: Dataset) -> Dataset:
