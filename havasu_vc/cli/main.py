@@ -127,6 +127,7 @@ GIT_VERBS: Mapping[str, str] = MappingProxyType(
         "bisect": "`git bisect run SCRIPT` finds a commit by a script that looks at the data",
         "format-patch": "`havasu-vc create-patch` writes a commit as a patch",
         "lfs": "`havasu-vc data` lists, fetches and sends data files",
+        "ls": "`havasu-vc data ls` lists the datasets",
         "ls-files": "`havasu-vc data ls` lists the datasets",
         "ls-tree": "`havasu-vc data ls REV` lists the datasets",
         "mergetool": "`havasu-vc conflicts` shows conflicts, `havasu-vc resolve` settles them",

@@ -24,7 +24,7 @@ from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import InvalidArgumentError, NoChangesError
 from havasu_vc.exchange.addresses import parse_table_address, short_place
 from havasu_vc.exchange.boxes import parse_box
-from havasu_vc.exchange.formats import FORMATS
+from havasu_vc.exchange.formats import FORMATS, IMPORT_EXTENSIONS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
@@ -195,6 +195,7 @@ def command(
     if do_list:
         _list(source, invocation)
         return
+    _check_one_source(destinations)
     destination, named = _destinations(destinations)
     if table is not None:
         named, destination = (f"{table}:{destination}" if destination else table, *named), None
@@ -286,6 +287,16 @@ def _asked_layers(source: str) -> tuple[str, ...]:
     if answer.isdecimal() and answer not in layers and 0 < int(answer) <= len(names):
         answer = names[int(answer) - 1]
     return (answer,)
+
+
+def _check_one_source(given: tuple[str, ...]) -> None:
+    """Raise where a file stands behind the source, as of `*.gpkg`: it would name a dataset."""
+    for each in given:
+        if Path(each).suffix.lower() in IMPORT_EXTENSIONS and Path(each).is_file():
+            raise InvalidArgumentError(
+                f"{each} is a file, and what stands behind SOURCE names a dataset",
+                hints=("import one file after another; -m names each commit",),
+            )
 
 
 def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

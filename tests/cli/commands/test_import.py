@@ -34,6 +34,17 @@ def test_a_file_two_folders_down_is_a_file(
     assert result.stderr.startswith("Would import 3 rows into lots")
 
 
+def test_a_second_file_names_no_dataset(run: Run, csv_file: Path) -> None:
+    other = csv_file.with_name("other.csv")
+    other.write_text(csv_file.read_text())
+
+    result = run("import", csv_file, other)
+
+    assert result.exit_code == 2
+    assert f"{other} is a file" in result.stderr
+    assert run("data", "ls").stdout == "points\n"
+
+
 def test_without_a_key_it_says_what_that_means(run: Run, csv_file: Path) -> None:
     result = succeed(run("import", csv_file, "lots", "--no-primary-key"))
 
