@@ -35,6 +35,9 @@ _TABLES = _NAMESPACE + "/tables"
 _TABLE = _TABLES + "/{table}"
 _VIEWS = _NAMESPACE + "/views"
 _VIEW = _VIEWS + "/{view}"
+LIFETIME = "idempotency-key-lifetime"
+KNOWN = "PT5M"
+"""So long a client may send a request again: while a thousand commits are made, and no longer."""
 VARY = f"authorization, user-agent, {HEADER}, {ASKED}"
 """The headers that decide what is answered for a table."""
 
@@ -48,8 +51,14 @@ def configuration(catalog: Catalog, call: Call, routes: Sequence[Route]) -> Answ
         name, writable = ref.name, catalog.may_write(ref.branch)
     writable = writable and not call.read_only
     endpoints = [each.endpoint for each in routes if writable or not each.writes]
-    overrides = {"prefix": prefix_of(name)}
-    return Answer(content={"defaults": {}, "overrides": overrides, "endpoints": endpoints})
+    content = {
+        "defaults": {},
+        "overrides": {"prefix": prefix_of(name)},
+        "endpoints": endpoints,
+        # Without it, Java's clients name no request, so one without rows could be done twice.
+        **({LIFETIME: KNOWN} if writable else {}),
+    }
+    return Answer(content=content)
 
 
 def list_namespaces(catalog: Catalog, call: Call) -> Answer:

@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import Any
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog, Target, route
 from havasu_vc.serving.commits import Writer
 from havasu_vc.serving.errors import Refused, no_namespace
@@ -122,7 +122,8 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
         raise InvalidArgumentError("a new table has no name")
     target = _target(catalog, call, namespace, name)
     writer = _writer(catalog, call, target.ref)
-    writer.require_free(target.path)
+    if body.get("stage-create"):
+        writer.require_free(target.path)
     if (body.get("write-order") or {}).get("fields"):
         raise InvalidArgumentError(
             f"{target.path}: a table's rows are in the order of its key, and no other is kept"
@@ -136,7 +137,12 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
         keys = catalog.keys.credentials(settings, reach.prefixes)
         content = {"metadata": document, "config": settings, "storage-credentials": keys}
         return Answer(content=content)
-    writer.change([(target.path, change)])
+    try:
+        # A request that comes again finds the table that it made.
+        writer.change([(target.path, change)])
+    except ConcurrentChangeError:
+        writer.require_free(target.path)
+        raise
     return load_answer(catalog, call, namespace, name)
 
 

@@ -29,6 +29,11 @@ def test_endpoints_say_what_may_be_done(repo: Repo, url: str) -> None:
         for name, value in {**names, "{table}": "points"}.items():
             path = path.replace(name, value)
         assert send(url, path, method=method).status in (200, 204)
+    # Java's clients name their requests where they are told that this is of use.
+    assert "idempotency-key-lifetime" not in send(url, "/v1/config").body
+    with serving(repo.path, "--write", "main") as other:
+        assert send(other, "/v1/config").body["idempotency-key-lifetime"] == "PT5M"
+        assert "idempotency-key-lifetime" not in send(other, "/v1/config?warehouse=v1").body
 
 
 def test_head_is_the_branch_that_head_is_on(url: str) -> None:

@@ -305,6 +305,17 @@ def test_a_request_that_comes_again_is_answered_as_before(repo: Repo, url: str) 
         assert status == 204
     assert repo.datasets("main") == ("points",)
     assert commits(repo) == 5
+    new = {"name": "made", "schema": {"type": "struct", "schema-id": 0, "fields": [
+        {"id": 1, "name": "id", "type": "long", "required": True}]}}  # fmt: skip
+    place = "namespaces/tables/tables"
+    key = {"idempotency-key": "0190b5c5-7c7b-7e5a-9d1c-000000000001"}
+    first, again = (ask(url, "main", "POST", place, new, key) for _ in range(2))
+    assert first == again and first[0] == 200
+    status, said = ask(url, "main", "POST", place, new)
+    assert (status, said["error"]["type"]) == (409, "AlreadyExistsException")
+    another = {"idempotency-key": "0190b5c5-7c7b-7e5a-9d1c-000000000002"}
+    assert ask(url, "main", "POST", place, new, another)[0] == 409
+    assert commits(repo) == 6
 
 
 @pytest.mark.parametrize("instant", ["havasu_vc.serving.writes:load_answer", "move"])
