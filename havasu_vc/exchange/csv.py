@@ -69,7 +69,7 @@ _NUMBERS = ("int64", "float64", "decimal")
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _CsvForm:
     """How the text of a file is cut into values."""
 
     path: str
@@ -99,7 +99,7 @@ def _bytes(path: str) -> IO[bytes]:
 class _Reading:
     """The task's knowledge of a file."""
 
-    form: _Form
+    form: _CsvForm
     types: tuple[tuple[str, str], ...]
     """Every column of the file and its judged type."""
     wkt: str | None
@@ -288,7 +288,7 @@ def _short(value: str) -> str:
     return repr(value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…")
 
 
-def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
+def _judge(form: _CsvForm) -> tuple[_CsvForm, dict[str, Judgement], int]:
     """Read all values once, with blocks as large as the longest row asks for."""
     while True:
         try:
@@ -309,7 +309,7 @@ def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
             form = replace(form, block=form.block * 4)
 
 
-def _require_closed(form: _Form, last: str | None) -> None:
+def _require_closed(form: _CsvForm, last: str | None) -> None:
     """Raise if the last value of a file begins with a quote and the file ends before the next.
 
     Nothing else tells that such a file was cut short: the value is read as if it were whole.
@@ -336,7 +336,7 @@ def _require_closed(form: _Form, last: str | None) -> None:
     )
 
 
-def _quotes(form: _Form) -> int:
+def _quotes(form: _CsvForm) -> int:
     """Return how many quotes a file has."""
     with form.text() as file:
         return sum(part.count('"') for part in iter(lambda: file.read(1 << 20), ""))
@@ -346,7 +346,7 @@ class _RowTooLongError(Exception):
     """A row does not fit a block."""
 
 
-def _text_batches(form: _Form) -> Iterator[pa.RecordBatch]:
+def _text_batches(form: _CsvForm) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with every value as text."""
     names = _header(form)
     try:
@@ -374,7 +374,7 @@ def _text_batches(form: _Form) -> Iterator[pa.RecordBatch]:
         raise _translated(form, error) from error
 
 
-def _translated(form: _Form, error: Exception) -> Exception:
+def _translated(form: _CsvForm, error: Exception) -> Exception:
     if is_url(form.path) and isinstance(error, OSError):
         with reporting_store_errors(form.shown, "read"):
             raise error
@@ -394,7 +394,7 @@ def _translated(form: _Form, error: Exception) -> Exception:
     return InvalidFileError(form.shown, f"not a readable CSV: {text}")
 
 
-def _ragged(form: _Form) -> InvalidFileError:
+def _ragged(form: _CsvForm) -> InvalidFileError:
     """Return the error for a row with too many or too few values, with its line."""
     with form.text() as text:
         rows = csv.reader(text, delimiter=form.delimiter)
@@ -415,7 +415,7 @@ def _ragged(form: _Form) -> InvalidFileError:
     )
 
 
-def _header(form: _Form) -> list[str]:
+def _header(form: _CsvForm) -> list[str]:
     """Return the column names in a file's first line."""
     encoding = "utf-8-sig" if form.encoding.lower().replace("_", "-") == "utf-8" else form.encoding
     try:
@@ -451,7 +451,7 @@ def _header(form: _Form) -> list[str]:
     return names
 
 
-def _form_of(path: SourceFile, options: SourceOptions) -> _Form:
+def _form_of(path: SourceFile, options: SourceOptions) -> _CsvForm:
     delimiter = options.csv_delimiter
     if delimiter is None and extension_of(path) in (".tsv", ".tab"):
         delimiter = "\t"
@@ -473,11 +473,11 @@ def _form_of(path: SourceFile, options: SourceOptions) -> _Form:
     if delimiter is None:
         # The header decides: the delimiter is the one that cuts it into most names.
         delimiter = max(",;\t|", key=first.count)
-    return _Form(str(path), delimiter, options.csv_encoding, _BLOCK)
+    return _CsvForm(str(path), delimiter, options.csv_encoding, _BLOCK)
 
 
 def _geometry_columns(
-    form: _Form,
+    form: _CsvForm,
     judged: Mapping[str, Judgement],
     types: Mapping[str, str],
     options: SourceOptions,

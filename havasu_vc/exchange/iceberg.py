@@ -41,7 +41,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.bucket import BucketPlaces, BucketTable, folder_of_copies
 from havasu_vc.tables.scanning import bringing_tasks, scan_tasks, schema_of
-from havasu_vc.tables.snapshots import LiveFile, live_files, snapshot_of
+from havasu_vc.tables.snapshots import SnapshotFile, live_files, snapshot_of
 from havasu_vc.tables.table import METADATA, Table, read_table
 
 __all__ = [
@@ -64,7 +64,7 @@ class IcebergSource:
     input_bytes: int
     table: Table
     layout: SourceLayout
-    files: tuple[LiveFile, ...]
+    files: tuple[SnapshotFile, ...]
     stored: Schema
     """The columns to read, as the table has them."""
     notes: tuple[str, ...] = ()
@@ -169,8 +169,8 @@ def _in_bucket(place: str) -> tuple[str, str | None]:
 
 
 def _within(
-    files: tuple[LiveFile, ...], column: Field, window: Box, table: Table
-) -> tuple[LiveFile, ...]:
+    files: tuple[SnapshotFile, ...], column: Field, window: Box, table: Table
+) -> tuple[SnapshotFile, ...]:
     """Return the files but data files that manifests say to lie outside of a window."""
     native = table.metadata.format_version > 2
     globe = column.edges is not None

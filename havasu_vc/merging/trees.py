@@ -45,8 +45,8 @@ from havasu_vc.store.revisions import EMPTY, Revision
 from havasu_vc.store.trees import (
     Change,
     DatasetFolder,
-    Entry,
     Existing,
+    TreeEntry,
     edit_tree,
     find_datasets,
     find_entry,
@@ -302,7 +302,7 @@ def merge_base_files(
     return changes
 
 
-_Sides = tuple[Entry | None, Entry | None, Entry | None]
+_Sides = tuple[TreeEntry | None, TreeEntry | None, TreeEntry | None]
 
 
 def _differing(source: ObjectSource, trees: tuple[str, str, str]) -> Iterator[tuple[str, _Sides]]:
@@ -316,7 +316,7 @@ def _differing(source: ObjectSource, trees: tuple[str, str, str]) -> Iterator[tu
             yield change.path, (before, mine, other)
 
 
-def _as_it_is(entry: Entry | None) -> Change:
+def _as_it_is(entry: TreeEntry | None) -> Change:
     return None if entry is None else Existing(entry.id, mode=entry.mode)
 
 

@@ -28,7 +28,7 @@ from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NO_CRS, with_
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
-from havasu_vc.tables.snapshots import LiveFile, difference, manifests_of, snapshot_of
+from havasu_vc.tables.snapshots import SnapshotFile, difference, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table, TableFolders
 
 __all__ = [
@@ -176,7 +176,7 @@ def _require_inside(places: TableFolders, location: str, where: str) -> None:
         raise InvalidArgumentError(f"{where}: {_OUTSIDE}") from error
 
 
-def _check_file(path: Path, live: LiveFile, where: str) -> None:
+def _check_file(path: Path, live: SnapshotFile, where: str) -> None:
     """Raise unless a file that comes is what its manifest says."""
     name = f"{where}: the file {path.name}"
     try:

@@ -27,7 +27,14 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import TYPES, Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
-__all__ = ["ColumnSource", "FileColumns", "file_columns", "grouped", "spark_schema", "spark_type"]
+__all__ = [
+    "ColumnSource",
+    "PhysicalColumns",
+    "file_columns",
+    "grouped",
+    "spark_schema",
+    "spark_type",
+]
 
 Convert = Callable[[Column], Column]
 
@@ -74,7 +81,7 @@ class ColumnSource:
 
 
 @dataclass(frozen=True, slots=True)
-class FileColumns:
+class PhysicalColumns:
     """How some files, whose columns fit together, are read."""
 
     sources: tuple[ColumnSource | None, ...]
@@ -104,7 +111,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def file_columns(file_schema: pa.Schema, fields: Sequence[Field], where: str) -> FileColumns:
+def file_columns(file_schema: pa.Schema, fields: Sequence[Field], where: str) -> PhysicalColumns:
     """Return how a file with a schema of its own is read as some columns of a dataset."""
     names = [found.name.lower() for found in file_schema]
     by_id = {_id_of(found): found for found in file_schema}
@@ -118,10 +125,10 @@ def file_columns(file_schema: pa.Schema, fields: Sequence[Field], where: str) ->
                 "which Spark does not tell apart",
                 hints=("read the dataset with `Repo.table`", "or rename one and `optimize`"),
             )
-    return FileColumns(tuple(sources), frozenset(names))
+    return PhysicalColumns(tuple(sources), frozenset(names))
 
 
-def merged(first: FileColumns, second: FileColumns) -> FileColumns | None:
+def merged(first: PhysicalColumns, second: PhysicalColumns) -> PhysicalColumns | None:
     """Return how the files of both are read together; None if they must be read apart."""
     sources: list[ColumnSource | None] = []
     for one, other in zip(first.sources, second.sources, strict=True):
@@ -138,7 +145,7 @@ def merged(first: FileColumns, second: FileColumns) -> FileColumns | None:
             sources.append(one)
         else:
             return None
-    return FileColumns(tuple(sources), first.names | second.names)
+    return PhysicalColumns(tuple(sources), first.names | second.names)
 
 
 def _source(found: pa.Field, wanted: Field, where: str) -> ColumnSource:
@@ -268,10 +275,10 @@ def _id_of(found: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
-def grouped(columns: Iterable[FileColumns]) -> list[tuple[FileColumns, list[int]]]:
+def grouped(columns: Iterable[PhysicalColumns]) -> list[tuple[PhysicalColumns, list[int]]]:
     """Return as few ways to read as there can be, each with the numbers of its files."""
-    groups: list[tuple[FileColumns, list[int]]] = []
-    known: dict[FileColumns, int] = {}
+    groups: list[tuple[PhysicalColumns, list[int]]] = []
+    known: dict[PhysicalColumns, int] = {}
     for number, each in enumerate(columns):
         at = known.get(each)
         if at is None:
@@ -281,7 +288,7 @@ def grouped(columns: Iterable[FileColumns]) -> list[tuple[FileColumns, list[int]
     return groups
 
 
-def _place(groups: list[tuple[FileColumns, list[int]]], each: FileColumns) -> int:
+def _place(groups: list[tuple[PhysicalColumns, list[int]]], each: PhysicalColumns) -> int:
     for at, (together, numbers) in enumerate(groups):
         both = merged(together, each)
         if both is not None:

@@ -37,7 +37,7 @@ from havasu_vc.model.types import Encoding, Field, Primitive, descendants
 from havasu_vc.spark import functions
 from havasu_vc.spark.deleted import apart, far_frame, in_place, live_rows
 from havasu_vc.spark.java_methods import points_inside
-from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
+from havasu_vc.spark.physical import PhysicalColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.object_urls import is_url
 
@@ -243,7 +243,7 @@ def _scanned(spark: SparkSession, view: Dataset, schema: Schema) -> DataFrame:
     return frame_of(spark, view.scan(schema.names), rows_of, spark_schema(schema))
 
 
-def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> FileColumns:
+def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> PhysicalColumns:
     entry = file.entry
     if entry.origin is Origin.FOREIGN:
         # What others write they name as they like: the file itself must say.
@@ -255,7 +255,7 @@ def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> FileCo
 
 def _scan(
     spark: SparkSession,
-    columns: FileColumns,
+    columns: PhysicalColumns,
     files: Sequence[LiveFile],
     blocks: Sequence[SpatialTest],
 ) -> DataFrame:

@@ -29,10 +29,10 @@ __all__ = [
     "TREE",
     "Change",
     "DatasetFolder",
-    "Entry",
     "Existing",
     "ObjectSink",
     "TreeChange",
+    "TreeEntry",
     "blobs_below",
     "changed_tree",
     "edit_tree",
@@ -74,7 +74,7 @@ Leaf: TypeAlias = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """One name in a tree."""
 
     name: str
@@ -196,21 +196,21 @@ def find_ids(source: ObjectSource, tree: ObjectId, paths: Iterable[str]) -> dict
     return found
 
 
-def entries(source: ObjectSource, tree: ObjectId) -> list[Entry]:
+def entries(source: ObjectSource, tree: ObjectId) -> list[TreeEntry]:
     """Return what a tree holds, in git's order."""
-    return [Entry(_text(n), i.hex(), m) for m, n, i in read_entries(source, tree)]
+    return [TreeEntry(_text(n), i.hex(), m) for m, n, i in read_entries(source, tree)]
 
 
-def find_entry(source: ObjectSource, tree: ObjectId, path: str) -> Entry | None:
+def find_entry(source: ObjectSource, tree: ObjectId, path: str) -> TreeEntry | None:
     """Return what is at `path` below a tree, or None. An empty path is the tree itself."""
-    found = Entry("", tree, TREE)
+    found = TreeEntry("", tree, TREE)
     for part in path.split("/") if path else ():
         if not found.is_tree:
             return None
         wanted = _raw(part)
         for mode, name, identity in read_entries(source, found.id):
             if name == wanted:
-                found = Entry(part, identity.hex(), mode)
+                found = TreeEntry(part, identity.hex(), mode)
                 break
         else:
             return None

@@ -40,7 +40,7 @@ from havasu_vc.tables.positions import (
     read_deletion_vector,
     read_equality_deletes,
 )
-from havasu_vc.tables.snapshots import LiveFile, divides, live_files, partition_key, snapshot_of
+from havasu_vc.tables.snapshots import SnapshotFile, divides, live_files, partition_key, snapshot_of
 from havasu_vc.tables.table import Table, damaged, reading_table_file
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def schema_of(table: Table, snapshot_id: int | None = None) -> Schema:
 
 
 def row_sources(
-    table: Table, files: Iterable[LiveFile] | None = None, *, snapshot_id: int | None = None
-) -> list[tuple[LiveFile, RowSource]]:
+    table: Table, files: Iterable[SnapshotFile] | None = None, *, snapshot_id: int | None = None
+) -> list[tuple[SnapshotFile, RowSource]]:
     """Return how to read each data file of a snapshot, in the order of its manifests.
 
     `files` are the snapshot's live files where the caller has them already.
@@ -134,7 +134,7 @@ class SourcePlanner:
         self._schemas = (table.metadata.schema, *(schemas[number] for number in newest))
         self._equal: dict[str, EqualityDelete] = {}
 
-    def source(self, data: LiveFile, index: DeleteIndex) -> RowSource:
+    def source(self, data: SnapshotFile, index: DeleteIndex) -> RowSource:
         """Return how to read a data file with the deletes of a snapshot."""
         places = self._table.places
         vector = index.vector(data)
@@ -157,7 +157,7 @@ class SourcePlanner:
             self._equal[file.path] = EqualityDelete(path, schema, ways)
         return self._equal[file.path]
 
-    def _values(self, data: LiveFile) -> tuple[tuple[int, Any], ...]:
+    def _values(self, data: SnapshotFile) -> tuple[tuple[int, Any], ...]:
         """Return what columns hold that the file lacks: its partition's value, else a default."""
         spec = self._table.metadata.partition_specs.get(data.spec_id, PartitionSpec())
         found = dict(self._table.metadata.defaults)
@@ -178,7 +178,7 @@ def scan_tasks(
     *,
     snapshot_id: int | None = None,
     schema: Schema | None = None,
-    files: Iterable[LiveFile] | None = None,
+    files: Iterable[SnapshotFile] | None = None,
 ) -> list[Task]:
     """Return tasks that yield the live rows of a snapshot, in the columns of a schema."""
     wanted = schema_of(table, snapshot_id) if schema is None else schema
@@ -190,7 +190,7 @@ def scan_tasks(
 
 
 def bringing_tasks(
-    table: Table, places: BucketPlaces, schema: Schema, files: Iterable[LiveFile]
+    table: Table, places: BucketPlaces, schema: Schema, files: Iterable[SnapshotFile]
 ) -> list[Task]:
     """Return tasks that yield the live rows of files of a table in a bucket.
 
@@ -362,12 +362,12 @@ class DeleteIndex:
 
     __slots__ = ("_equality", "_everywhere", "_partitions", "_targets")
 
-    def __init__(self, deletes: Iterable[LiveFile], specs: Mapping[int, PartitionSpec]) -> None:
+    def __init__(self, deletes: Iterable[SnapshotFile], specs: Mapping[int, PartitionSpec]) -> None:
         """Sort delete files in; data files among them are passed over."""
-        self._targets: dict[Hashable, list[LiveFile]] = {}
-        self._partitions: dict[Hashable, list[LiveFile]] = {}
-        self._equality: dict[Hashable, list[LiveFile]] = {}
-        self._everywhere: list[LiveFile] = []
+        self._targets: dict[Hashable, list[SnapshotFile]] = {}
+        self._partitions: dict[Hashable, list[SnapshotFile]] = {}
+        self._equality: dict[Hashable, list[SnapshotFile]] = {}
+        self._everywhere: list[SnapshotFile] = []
         for delete in sorted(deletes, key=lambda each: (each.sequence_number, each.file.path)):
             place = (delete.spec_id, partition_key(delete.file))
             match delete.file.content:
@@ -386,7 +386,7 @@ class DeleteIndex:
     def __bool__(self) -> bool:
         return bool(self._targets or self._partitions or self._equality or self._everywhere)
 
-    def position_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
+    def position_deletes(self, data: SnapshotFile) -> tuple[SnapshotFile, ...]:
         """Return the position delete files that apply to a data file, oldest first.
 
         None does that has a deletion vector.
@@ -400,7 +400,7 @@ class DeleteIndex:
         ]
         return tuple(found)
 
-    def vector(self, data: LiveFile) -> LiveFile | None:
+    def vector(self, data: SnapshotFile) -> SnapshotFile | None:
         """Return the deletion vector of a data file."""
         found = [
             each
@@ -409,7 +409,7 @@ class DeleteIndex:
         ]
         return found[-1] if found else None
 
-    def equality_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
+    def equality_deletes(self, data: SnapshotFile) -> tuple[SnapshotFile, ...]:
         """Return the equality delete files that apply to a data file, oldest first."""
         place = (data.spec_id, partition_key(data.file))
         found = [
@@ -419,7 +419,7 @@ class DeleteIndex:
         return tuple(found)
 
 
-def _from(deletes: list[LiveFile] | None, sequence_number: int) -> list[LiveFile]:
+def _from(deletes: list[SnapshotFile] | None, sequence_number: int) -> list[SnapshotFile]:
     if not deletes:
         return []
     return deletes[bisect_left(deletes, sequence_number, key=lambda each: each.sequence_number) :]

@@ -33,7 +33,7 @@ from havasu_vc.tables.table import Table, damaged, reading_document
 
 __all__ = [
     "FileDifference",
-    "LiveFile",
+    "SnapshotFile",
     "compare_files",
     "difference",
     "divides",
@@ -47,7 +47,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class LiveFile:
+class SnapshotFile:
     """A data or delete file that a snapshot holds."""
 
     file: DataFile
@@ -77,40 +77,40 @@ class LiveFile:
 class FileDifference:
     """The files that one snapshot has and another has not."""
 
-    removed: tuple[LiveFile, ...] = ()
+    removed: tuple[SnapshotFile, ...] = ()
     """Only in the old snapshot."""
-    added: tuple[LiveFile, ...] = ()
+    added: tuple[SnapshotFile, ...] = ()
     """Only in the new snapshot."""
-    renumbered: tuple[tuple[LiveFile, LiveFile], ...] = ()
+    renumbered: tuple[tuple[SnapshotFile, SnapshotFile], ...] = ()
     """In both, old and new, but other deletes may apply: sequence number or partition differ."""
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.added or self.renumbered)
 
     @property
-    def removed_data(self) -> tuple[LiveFile, ...]:
+    def removed_data(self) -> tuple[SnapshotFile, ...]:
         """The data files among the removed."""
         return tuple(each for each in self.removed if each.is_data)
 
     @property
-    def added_data(self) -> tuple[LiveFile, ...]:
+    def added_data(self) -> tuple[SnapshotFile, ...]:
         """The data files among the added."""
         return tuple(each for each in self.added if each.is_data)
 
     @property
-    def removed_deletes(self) -> tuple[LiveFile, ...]:
+    def removed_deletes(self) -> tuple[SnapshotFile, ...]:
         """The delete files among the removed."""
         return tuple(each for each in self.removed if not each.is_data)
 
     @property
-    def added_deletes(self) -> tuple[LiveFile, ...]:
+    def added_deletes(self) -> tuple[SnapshotFile, ...]:
         """The delete files among the added."""
         return tuple(each for each in self.added if not each.is_data)
 
 
-def compare_files(old: Iterable[LiveFile], new: Iterable[LiveFile]) -> FileDifference:
+def compare_files(old: Iterable[SnapshotFile], new: Iterable[SnapshotFile]) -> FileDifference:
     """Return what only one of two snapshots has; a file that is named twice counts twice."""
-    before: dict[Hashable, list[LiveFile]] = {}
+    before: dict[Hashable, list[SnapshotFile]] = {}
     for each in old:
         before.setdefault(each.place, []).append(each)
     added, renumbered = [], []
@@ -127,7 +127,7 @@ def compare_files(old: Iterable[LiveFile], new: Iterable[LiveFile]) -> FileDiffe
     return FileDifference(tuple(removed), tuple(added), tuple(renumbered))
 
 
-def _reach(live: LiveFile) -> Hashable:
+def _reach(live: SnapshotFile) -> Hashable:
     """Return what decides which deletes meet which data."""
     return (
         live.sequence_number,
@@ -205,7 +205,7 @@ def read_manifest(table: Table, manifest: ManifestFile) -> Iterator[ManifestEntr
 
 def live_files(
     table: Table, snapshot_id: int | None = None, *, parquet: bool = True
-) -> tuple[LiveFile, ...]:
+) -> tuple[SnapshotFile, ...]:
     """Return the data and delete files of a snapshot, the current one when none is named.
 
     Where only rows are read, files need not be of `parquet`.
@@ -216,10 +216,10 @@ def live_files(
 
 def live_files_of(
     table: Table, manifests: Iterable[ManifestFile], *, parquet: bool = True
-) -> tuple[LiveFile, ...]:
+) -> tuple[SnapshotFile, ...]:
     """Return the files that some manifests hold, in the order of these."""
     return tuple(
-        LiveFile(
+        SnapshotFile(
             _usable(entry.file, parquet=parquet),
             manifest.spec_id,
             entry.sequence_number or 0,

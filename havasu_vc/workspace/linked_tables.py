@@ -17,7 +17,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.files import linked_location
 from havasu_vc.tables.scanning import deleted_rows, row_sources
-from havasu_vc.tables.snapshots import LiveFile, live_files
+from havasu_vc.tables.snapshots import SnapshotFile, live_files
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.taking_in import (
     TableEdits,
@@ -42,8 +42,8 @@ def read_linked_edits(
     sources = row_sources(table, live)
     gone = {each.file.path: deleted_rows(source) for each, source in sources}
     known = {entry.location: entry for entry in base.data_entries if entry.location is not None}
-    stay: list[tuple[LiveFile, Entry]] = []
-    come: list[LiveFile] = []
+    stay: list[tuple[SnapshotFile, Entry]] = []
+    come: list[SnapshotFile] = []
     for each, source in sources:
         entry = known.get(linked_location(Path(source.path)))
         if entry is None:

@@ -56,7 +56,7 @@ from havasu_vc.tables.scanning import (
 )
 from havasu_vc.tables.snapshots import (
     FileDifference,
-    LiveFile,
+    SnapshotFile,
     difference,
     live_files_of,
     manifests_of,
@@ -272,7 +272,7 @@ def _path_here(base: HavasuDataset, name: str) -> Path | None:
     return None if entry is None else Path(base.file_path(entry))
 
 
-def _file_of(live: LiveFile, base: HavasuDataset) -> Entry:
+def _file_of(live: SnapshotFile, base: HavasuDataset) -> Entry:
     """Return the entry of a data file that was checked out."""
     found = _known_file(live.file.path, base)
     if found is None:
@@ -289,7 +289,7 @@ def _known_file(location: str, base: HavasuDataset) -> Entry | None:
 class ComingFile:
     """A data file that came and is to be looked at."""
 
-    live: LiveFile
+    live: SnapshotFile
     """The file as the table lists it."""
     source: RowSource
     """How the table reads it, deletes apart."""
@@ -306,7 +306,7 @@ class ComingFile:
 
 
 def come_files(
-    base: HavasuDataset, table: Table, files: Iterable[LiveFile], schema: Schema
+    base: HavasuDataset, table: Table, files: Iterable[SnapshotFile], schema: Schema
 ) -> list[ComingFile]:
     """Return data files that came, those that do not say all of themselves as copies."""
     metadata = table.metadata
@@ -458,7 +458,7 @@ class _Sources:
         for live, source in row_sources(table, [*data.values(), *deletes]):
             self._add(live, source)
 
-    def _named(self, deletes: Iterable[LiveFile]) -> set[str]:
+    def _named(self, deletes: Iterable[SnapshotFile]) -> set[str]:
         """Return the data files that some position deletes name."""
         named: set[str] = set()
         for live in deletes:
@@ -468,7 +468,7 @@ class _Sources:
                 named.update(read_position_deletes(self._table.places.file(live.file.path)))
         return named
 
-    def _add(self, live: LiveFile, source: RowSource) -> None:
+    def _add(self, live: SnapshotFile, source: RowSource) -> None:
         self._after[live.file.path] = deleted_rows(source)
 
     def of(self, location: str) -> Positions:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
-from havasu_vc.tables.snapshots import LiveFile
+from havasu_vc.tables.snapshots import SnapshotFile
 
 
-def data_file(path: str, number: int = 1, *, spec: int = 0, **partition: Any) -> LiveFile:
-    return LiveFile(DataFile(path, 1, 1, partition=_partition(partition)), spec, number)
+def data_file(path: str, number: int = 1, *, spec: int = 0, **partition: Any) -> SnapshotFile:
+    return SnapshotFile(DataFile(path, 1, 1, partition=_partition(partition)), spec, number)
 
 
 def delete_file(
@@ -20,10 +20,10 @@ def delete_file(
     referenced: str | None = None,
     bounds: tuple[str, str] | None = None,
     **partition: Any,
-) -> LiveFile:
+) -> SnapshotFile:
     content = DataFileContent.EQUALITY_DELETES if equality else DataFileContent.POSITION_DELETES
     lower, upper = (None, None) if bounds is None else bounds
-    return LiveFile(
+    return SnapshotFile(
         DataFile(
             path,
             1,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from havasu_vc.formats.havasu.properties import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFileContent
 from havasu_vc.tables.scanning import DeleteIndex
-from havasu_vc.tables.snapshots import LiveFile, partition_key
+from havasu_vc.tables.snapshots import SnapshotFile, partition_key
 from tests.tables.live import data_file, delete_file
 
 NONE = PartitionSpec()
@@ -19,7 +19,7 @@ VOID = PartitionSpec((PartitionField(1, 1000, "a", "void"),), 2)
 SPECS = {0: NONE, 1: BY_A, 2: VOID}
 
 
-def applying(data: LiveFile, *deletes: LiveFile) -> list[str]:
+def applying(data: SnapshotFile, *deletes: SnapshotFile) -> list[str]:
     index = DeleteIndex(deletes, SPECS)
     found = index.position_deletes(data) + index.equality_deletes(data)
     return [each.file.path for each in found]
@@ -100,7 +100,7 @@ numbers = st.integers(1, 4)
 
 
 @st.composite
-def some_deletes(draw: st.DrawFn) -> LiveFile:
+def some_deletes(draw: st.DrawFn) -> SnapshotFile:
     spec, partition = draw(partitions)
     equality = draw(st.booleans())
     referenced = None if equality else draw(st.sampled_from([None, "x", "y"]))
@@ -116,13 +116,13 @@ def some_deletes(draw: st.DrawFn) -> LiveFile:
 
 @given(partitions, numbers, st.sampled_from(["x", "y", "z"]), st.lists(some_deletes(), max_size=6))
 def test_all_rules_at_once(
-    place: tuple[int, dict[str, Any]], number: int, path: str, deletes: list[LiveFile]
+    place: tuple[int, dict[str, Any]], number: int, path: str, deletes: list[SnapshotFile]
 ) -> None:
     spec, partition = place
     data = data_file(path, number, spec=spec, **partition)
     index = DeleteIndex(deletes, SPECS)
 
-    def rule(delete: LiveFile) -> bool:
+    def rule(delete: SnapshotFile) -> bool:
         together = delete.spec_id == spec and delete.file.partition == data.file.partition
         if delete.file.content is DataFileContent.EQUALITY_DELETES:
             return number < delete.sequence_number and (together or delete.spec_id in (0, 2))

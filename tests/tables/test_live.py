@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
-from havasu_vc.tables.snapshots import LiveFile, compare_files
+from havasu_vc.tables.snapshots import SnapshotFile, compare_files
 from tests.tables.live import data_file, delete_file
 
 files = st.lists(
     st.builds(
-        LiveFile,
+        SnapshotFile,
         st.builds(
             DataFile,
             st.sampled_from("abcd"),
@@ -24,17 +24,19 @@ files = st.lists(
 )
 
 
-def keys(found: tuple[LiveFile, ...]) -> list[tuple[int, str]]:
+def keys(found: tuple[SnapshotFile, ...]) -> list[tuple[int, str]]:
     return sorted((each.file.content, each.file.path) for each in found)
 
 
 @given(files)
-def test_nothing_differs_from_itself(one: list[LiveFile]) -> None:
+def test_nothing_differs_from_itself(one: list[SnapshotFile]) -> None:
     assert not compare_files(one, reversed(one))
 
 
 @given(files, files)
-def test_the_difference_makes_one_the_other(old: list[LiveFile], new: list[LiveFile]) -> None:
+def test_the_difference_makes_one_the_other(
+    old: list[SnapshotFile], new: list[SnapshotFile]
+) -> None:
     found = compare_files(old, new)
 
     left = keys(tuple(old))
@@ -45,7 +47,7 @@ def test_the_difference_makes_one_the_other(old: list[LiveFile], new: list[LiveF
 
 
 @given(files, files)
-def test_both_ways_say_the_same(old: list[LiveFile], new: list[LiveFile]) -> None:
+def test_both_ways_say_the_same(old: list[SnapshotFile], new: list[SnapshotFile]) -> None:
     there, back = compare_files(old, new), compare_files(new, old)
 
     assert keys(there.removed) == keys(back.added)

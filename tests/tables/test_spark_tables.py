@@ -32,7 +32,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.scanning import scan_tasks
-from havasu_vc.tables.snapshots import LiveFile, difference, live_files, manifests_of
+from havasu_vc.tables.snapshots import SnapshotFile, difference, live_files, manifests_of
 from havasu_vc.tables.table import Table, read_table
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def ours(table: Table, at: int | None = None) -> Rows:
     return counted(batch for task in scan_tasks(table, snapshot_id=at) for batch in run_task(task))
 
 
-def names(files: Iterable[LiveFile]) -> set[tuple[int, str]]:
+def names(files: Iterable[SnapshotFile]) -> set[tuple[int, str]]:
     return {(int(each.file.content), each.file.path) for each in files}
 
 
@@ -171,7 +171,7 @@ def test_every_change_of_schema(table: SparkTable) -> None:
         assert ours(table.table, at) == table.rows(at)
 
 
-def live(table: SparkTable, at: int) -> tuple[LiveFile, ...]:
+def live(table: SparkTable, at: int) -> tuple[SnapshotFile, ...]:
     return live_files(table.table, at)
 
 

@@ -17,7 +17,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_changes, owned_edits
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.tables.scanning import deleted_rows, row_sources
-from havasu_vc.tables.snapshots import LiveFile
+from havasu_vc.tables.snapshots import SnapshotFile
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import counting, incoming
 from tests.datasets.thresholds import tiny_thresholds
@@ -62,7 +62,7 @@ class Bench:
         """Return the live rows of the table: file, position and values."""
         found = []
         for live, source in row_sources(read_table(self.place)):
-            assert isinstance(live, LiveFile)
+            assert isinstance(live, SnapshotFile)
             there = pq.read_table(source.path).to_pylist()
             gone = deleted_rows(source)
             for position in np.setdiff1d(np.arange(len(there)), gone):
