@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import GeometryError
-from havasu_vc.writers.terminal import printable, visible_json
+from havasu_vc.writers.terminal import printable, shortened, visible_json
 
 __all__ = ["FORMATS", "BatchedRows", "QueryRows", "write_rows"]
 
@@ -176,7 +176,7 @@ def _seen(values: Sequence[Any]) -> Sequence[Any]:
 def _cell(value: Any) -> str:
     text = "null" if value is None else str(_plain(value))
     text = printable(text)
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+    return shortened(text, _WIDEST)
 
 
 def _write_csv(names: Sequence[str], rows: Rows, out: TextIO) -> None:

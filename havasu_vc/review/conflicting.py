@@ -38,6 +38,7 @@ from havasu_vc.review.report import (
     ItemInConflict,
 )
 from havasu_vc.store.refs import list_branches
+from havasu_vc.writers.terminal import shortened
 
 __all__ = ["Settling", "commands", "conflicts_between", "settling_here", "settling_of_request"]
 
@@ -109,7 +110,7 @@ def _item_text(name: str, value: Any) -> str | None:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened(text, LONGEST)
 
 
 def _rows(found: DatasetConflicts, header: DatasetHeader, most: int) -> tuple[ConflictedRow, ...]:

@@ -23,6 +23,7 @@ from havasu_vc.review.report import Cell, ColumnReview, NumberShift, Sample, Tra
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import side_of
+from havasu_vc.writers.terminal import shortened
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, equal_cells, key_labels, side_columns, spelled
 
@@ -113,7 +114,7 @@ class SampleMaker:
                 continue
             text = _text(field, pc.struct_field(side, field.name))
             if text:
-                return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+                return shortened(text, LONGEST_LABEL)
         return None
 
     def _cells(self, change: ChangeBatch, kind: ChangeKind) -> tuple[Cell, ...]:
@@ -186,7 +187,7 @@ def _text(field: Field, column: pa.Array) -> str | None:
     if field.raster is not None:
         return str(shown_text(column, field)[0].as_py())
     text = str(spelled(column, field)[0].as_py())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened(text, LONGEST)
 
 
 def format_distance(distance: float, unit: str) -> str:
@@ -384,6 +385,4 @@ class ColumnTally:
 
 
 def _cut(text: str | None) -> str | None:
-    return (
-        text if text is None or len(text) <= LONGEST_TALLIED else text[: LONGEST_TALLIED - 1] + "…"
-    )
+    return text if text is None else shortened(text, LONGEST_TALLIED)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.types import Field
+from havasu_vc.writers.terminal import shortened
 
 __all__ = ["column_words", "counts_words", "meta_words", "quoted", "schema_words", "type_words"]
 
@@ -23,8 +24,7 @@ LONGEST = 60
 def quoted(text: str) -> str:
     """Return a name or a short text as sentences show it; writers know these quotes."""
     text = " ".join(text.split())
-    if len(text) > LONGEST:
-        text = text[: LONGEST - 1] + "…"
+    text = shortened(text, LONGEST)
     return "`" + text.replace("`", "'") + "`"
 
 

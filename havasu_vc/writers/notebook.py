@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.geo.sketching import LINE_PATH, POINT_PATH, Outlines, outlines
 from havasu_vc.records import dataclass
-from havasu_vc.writers.terminal import printable
+from havasu_vc.writers.terminal import printable, shortened
 
 __all__ = ["MapLayer", "map_picture", "shown", "shown_note", "shown_table"]
 
@@ -53,7 +53,7 @@ def shown(value: object, longest: int = LONGEST) -> str:
     ('&lt;b&gt;&quot;', 'aaa…')
     """
     text = str(value)
-    text = text if len(text) <= longest else text[: longest - 1] + "…"
+    text = shortened(text, longest)
     return html.escape(printable(text))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PERHAPS_UNSAFE", "git_line", "printable", "styled", "visible_json"]
+__all__ = ["PERHAPS_UNSAFE", "git_line", "printable", "shortened", "styled", "visible_json"]
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _UNSAFE = re.compile(
@@ -80,3 +80,12 @@ def styled(text: str, style: str, color: bool) -> str:
 def codes(style: str, color: bool) -> tuple[str, str]:
     """Return the ANSI codes that begin and end a style; empty without colour."""
     return (f"\x1b[{_STYLES[style]}m", "\x1b[0m") if color else ("", "")
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text of so many characters at most; an ellipsis stands for the rest.
+
+    >>> shortened("Havasu", 4)
+    'Hav…'
+    """
+    return text if len(text) <= longest else text[: longest - 1] + "…"
