@@ -9,12 +9,15 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from tests.conformance.spark_sql import Written
-from tests.conformance.tables import Row, State, Step
+from tests.conformance.tables import KEY, Row, State, Step
 
-__all__ = ["DeltaSession", "NoDeltaError"]
+__all__ = ["Asked", "DeltaSession", "NoDeltaError"]
+
+Asked: TypeAlias = tuple[str, str, Any]
+"""A column, a sign and a value: `("n", "<=", 3)`."""
 
 PACKAGE = "io.delta:delta-spark_4.1_2.13:4.4.0"
 """The release that is for Spark 4.1; older ones name classes that its later fixes moved."""
@@ -53,6 +56,11 @@ class DeltaSession:
         found: list[Row] = self._ask("rows", place)
         return found
 
+    def kept(self, place: Path, asked: list[Asked]) -> list[tuple[list[int], int]]:
+        """Return the keys of the rows that conditions keep, and how many files each has read."""
+        found: list[tuple[list[int], int]] = self._ask("kept", place, asked)
+        return found
+
     def close(self) -> None:
         """End the session."""
         with self._process:
@@ -70,6 +78,30 @@ class DeltaSession:
         value, error = pickle.load(self._process.stdout)
         assert error is None, error
         return value
+
+
+def kept(spark: Any, place: Path, name: str, sign: str, value: Any) -> tuple[list[int], int]:
+    """Run a condition as anybody does; Delta leaves files out by their statistics before."""
+    from pyspark.sql import functions as F
+
+    frame = spark.read.format("delta").load(str(place))
+    column = F.col(f"`{name}`")
+    if sign == "is null":
+        condition = column.isNull()
+    else:
+        wanted = F.lit(value).cast(frame.schema[name].dataType)
+        condition = column <= wanted if sign == "<=" else column >= wanted
+        condition = {"<": column < wanted, ">": column > wanted}.get(sign, condition)
+    chosen = frame.where(condition).select(KEY)
+    leaves = chosen._jdf.queryExecution().optimizedPlan().collectLeaves()
+    # A filter that keeps nothing may be left without a file to read.
+    plans = [leaves.apply(number) for number in range(leaves.size())]
+    files = [
+        len(plan.relation().location().inputFiles())
+        for plan in plans
+        if plan.getClass().getSimpleName() == "LogicalRelation"
+    ]
+    return [row[0] for row in chosen.collect()], sum(files)
 
 
 def answer(stdin: BinaryIO, stdout: BinaryIO, scratch: Path) -> None:
@@ -95,7 +127,8 @@ def answer(stdin: BinaryIO, stdout: BinaryIO, scratch: Path) -> None:
         except EOFError:
             break
         table = Written(spark, f"delta.`{place}`")
-        value = error = None
+        value: Any = None
+        error = None
         try:
             match what:
                 case "make":
@@ -104,6 +137,8 @@ def answer(stdin: BinaryIO, stdout: BinaryIO, scratch: Path) -> None:
                     table.apply(rest[0], rest[1])
                 case "rows":
                     value = table.rows()
+                case "kept":
+                    value = [kept(spark, place, *each) for each in rest[0]]
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         pickle.dump((value, error), stdout)

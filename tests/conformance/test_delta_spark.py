@@ -1,17 +1,20 @@
 """Spark with Delta's own jar: it writes tables that come in, and reads ours, by value."""
 
+import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.conformance import ours
 from tests.conformance.comparing import same_rows
-from tests.conformance.delta_session import DeltaSession, NoDeltaError
+from tests.conformance.delta_session import Asked, DeltaSession, NoDeltaError
 from tests.conformance.drawing import KINDS, Abilities, histories
 from tests.conformance.ours import BY_KEY, NAME, agrees, folder, made
-from tests.conformance.tables import History
+from tests.conformance.tables import History, State
 from tests.conformance.tally import Tally
 from tests.support.spark import has_java
 from tests.support.templates import LOCAL, empty_repo
@@ -21,6 +24,13 @@ PROGRAM = "Spark with Delta"
 HELD = KINDS - {"time", "uuid", "fixed"}
 WRITES = Abilities(kinds=HELD, steps=ours.STEPS)
 READS = Abilities(kinds=HELD, steps=ours.STEPS, geometries=True)
+FILTERED = Abilities(
+    kinds=frozenset({"int", "long", "double", "date", "decimal", "string"}),
+    steps=ours.STEPS,
+    # Before it, days and Spark's moments are of another calendar.
+    first_day=dt.date(1600, 1, 1),
+    odd_floats=False,
+)
 PROPERTIES = {
     "delta.feature.timestampNtz": "supported",
     "delta.enableTypeWidening": "true",
@@ -88,3 +98,41 @@ def test_export(history: History, delta: DeltaSession, tally: Tally) -> None:
         repo.export(NAME, place / "out", format="delta", plain=True)
         found = delta.rows(place / "out")
         tally.case(PROGRAM, "export", same_rows(found, history.last, PROGRAM))
+
+
+ORDERED = (pa.int32(), pa.int64(), pa.float64(), pa.date32(), pa.string())
+
+
+def conditions(state: State) -> dict[Asked, list[int]]:
+    """Return conditions at the ends of columns, with the keys of the rows that meet them."""
+    asked: dict[Asked, list[int]] = {}
+    for column in state.columns:
+        if (column.geo is None and column.type in ORDERED) or pa.types.is_decimal(column.type):
+            name, values = column.name, [row[column.name] for row in state.rows.values()]
+            present = [value for value in values if value is not None]
+            if not present or any(value != value for value in present):
+                continue
+            rows = state.rows.items()
+            for sign, end in (("<=", min(present)), (">=", max(present))):
+                asked[name, sign, end] = [k for k, row in rows if row[name] == end]
+            asked[name, "<", min(present)] = asked[name, ">", max(present)] = []
+            asked[name, "is null", None] = [key for key, row in rows if row[name] is None]
+    return asked
+
+
+@given(history=histories(FILTERED))
+@settings(tried, max_examples=2)  # each condition is a job
+def test_statistics(history: History, delta: DeltaSession, tally: Tally) -> None:
+    with folder() as place:
+        repo = made(place, history)
+        repo.export(NAME, place / "out", format="delta", plain=True)
+        asked = conditions(history.last)
+        found = delta.kept(place / "out", list(asked))
+        for (name, sign, value), (keys, files) in zip(asked, found, strict=True):
+            wanted = asked[name, sign, value]
+            assert sorted(keys) == sorted(wanted), (name, sign, value)
+            if sign in "<>" and not isinstance(value, str | Decimal):
+                # Nothing is less than the least, and Delta reads no file to know that. Of a text
+                # statistics have the first letters, of decimals nothing.
+                assert files == 0, (name, sign, value)
+        tally.case(PROGRAM, "statistics of an export", len(asked))
