@@ -225,7 +225,7 @@ def revisions_and_filters(
     )
     if not filters:
         return revisions, filters
-    from havasu_vc.repo.filters import is_inside, named_filters
+    from havasu_vc.repo.filter_texts import is_inside, named_filters
 
     filters = named_filters(filters)
     if filters and not revisions and after is None:

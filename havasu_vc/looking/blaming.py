@@ -32,7 +32,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import Blame
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
-from havasu_vc.repo.filters import split_filter
+from havasu_vc.repo.filter_texts import split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits

@@ -31,24 +31,18 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
+from havasu_vc.repo.filter_texts import CONDITIONS, named_filters, split_filter
 
 __all__ = [
-    "CONDITIONS",
     "Condition",
     "DatasetFilter",
     "RepoFilter",
-    "is_inside",
-    "named_filters",
     "parse_filters",
-    "split_filter",
 ]
 
 
-CONDITIONS = ("where", "box")
-"""Kinds of conditions on changed rows."""
 Condition: TypeAlias = tuple[tuple[str, str], ...]
 """Conditions that a row has to meet at once: kinds of conditions, each with its text."""
 
@@ -161,15 +155,6 @@ def _either(
     return None if left is None or right is None else left | right
 
 
-def named_filters(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return filters as they were given; none where `.` asks for everything, as in git.
-
-    >>> named_filters(["trees", "."]), named_filters(["trees"])
-    ((), ('trees',))
-    """
-    return () if "." in texts else tuple(texts)
-
-
 def parse_filters(texts: Sequence[str], *, of_changes: bool = False) -> RepoFilter:
     """Return the filter that some arguments mean together; conditions are `of_changes` alone."""
     found = RepoFilter(tuple(map(_parse, named_filters(texts))))
@@ -179,35 +164,6 @@ def parse_filters(texts: Sequence[str], *, of_changes: bool = False) -> RepoFilt
             hints=("name rows by their keys, as DATASET:feature:KEY",),
         )
     return found
-
-
-def is_inside(path: str) -> bool:
-    """Return whether a path is one of git's, of or in the internals of a dataset.
-
-    >>> is_inside("parcels/.table-dataset/feature/A"), is_inside("maps/parcels")
-    (True, False)
-    """
-    return not set(DATASET_MARKERS).isdisjoint(path.split("/"))
-
-
-def split_filter(text: str) -> tuple[str, str, str]:
-    """Return the dataset of a filter, `feature`, `meta` or nothing, and the key or the item.
-
-    >>> split_filter("parcels:meta:title"), split_filter("parcels:42")
-    (('parcels', 'meta', 'title'), ('parcels', 'feature', '42'))
-    """
-    path, _, rest = text.partition(":")
-    kind, colon, what = rest.partition(":")
-    if kind in ("", "feature", "meta"):
-        return path, kind, what
-    if kind in CONDITIONS and colon:
-        return path, kind, what
-    if colon:
-        raise InvalidArgumentError(
-            f"{text!r} is no filter",
-            hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",),
-        )
-    return path, "feature", kind
 
 
 def _parse(text: str) -> DatasetFilter:

@@ -37,7 +37,7 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.repo.filters import named_filters
+from havasu_vc.repo.filter_texts import named_filters
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.transfer import CopyCommitRequest
 

@@ -27,7 +27,6 @@ from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.cli.results import counts_object
 from havasu_vc.library import Repo
 from havasu_vc.looking import LogRequest
-from havasu_vc.model.changes import count_changes
 from havasu_vc.records import dataclass
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.commits import (
@@ -71,6 +70,8 @@ def more_of_commits(
     """Return what tells of a commit what it changed, under Kart's names; None where nothing is."""
     if not (datasets or rows or kinds):
         return None
+
+    from havasu_vc.model.changes import count_changes
 
     def more(commit: CommitInfo) -> dict[str, Any]:
         _, diffs = repo.show(commit.id)

@@ -17,7 +17,7 @@ from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.editing import RestoreRequest
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.library import Repo
-from havasu_vc.repo.filters import named_filters
+from havasu_vc.repo.filter_texts import named_filters
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Restored
