@@ -205,6 +205,13 @@ def test_a_clone_reads_no_tables_and_loads_nothing_that_does(repo: Path, tmp_pat
     assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
 
 
+@pytest.mark.parametrize("command", [["status"], ["log", "-n1"], ["branch"]])
+def test_what_counts_no_rows_loads_no_arrow(command: list[str], repo: Path) -> None:
+    done = start("-C", str(repo), *command)
+    assert done.returncode == 0, done.stderr
+    assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
+
+
 @pytest.mark.thorough
 def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
     """That its columns can be read is told once, however many commits change rows."""
