@@ -58,6 +58,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("invert", (TRUTHS,), {}),
     ("is_in", (NUMBERS,), {"value_set": pa.array([-7, None])}),
     ("list_element", (LISTS.drop_null().take([0, 2]), 0), {}),
+    ("list_value_length", (LISTS,), {}),
     ("not_equal", (NUMBERS, 3), {}),
     ("is_finite", (DOUBLES,), {}),
     ("is_nan", (DOUBLES,), {}),
