@@ -12,7 +12,6 @@ Conflicts of rows wait and are resolved as in a merge of ours; meanwhile git wai
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -47,7 +46,13 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.command import raise_for
-from havasu_vc.store.commits import NO_SIGNATURE, drop_commits, is_spoilt, unsigned
+from havasu_vc.store.commits import (
+    NO_SIGNATURE,
+    commits_known,
+    drop_commits,
+    spoilt_commits,
+    unsigned,
+)
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.locks import without_git_gc
@@ -84,10 +89,14 @@ def asked_of_git(repo: OpenRepo, *command: str, kind: str) -> GitResult:
     """
     if not repo.git.config.boolean("commit.gpgsign"):
         return repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
-    begun, logged, since = begun_before(repo.git, kind), _logged(repo), time.time_ns()
+    begun, logged, known = (
+        begun_before(repo.git, kind),
+        _logged(repo),
+        commits_known(repo.git, *command[1:]),
+    )
     answer = repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
-    made = {*_logged(repo)[len(logged) :], read_head(repo.git).commit} - {None, begun.commit}
-    spoilt = {c for c in made if c is not None and is_spoilt(repo.git, c, since=since)}
+    made = {*_logged(repo)[len(logged) :], read_head(repo.git).commit or ""} - {""}
+    spoilt = spoilt_commits(repo.git, made, known=known)
     if spoilt:
         put_back(repo, begun)
         _forget_squash(repo)

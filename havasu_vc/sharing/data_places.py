@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -30,9 +29,10 @@ from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import (
     NO_SIGNATURE,
+    commits_known,
     drop_commits,
-    is_spoilt,
     read_commit,
+    spoilt_commits,
     unsigned,
 )
 from havasu_vc.store.disk import replace_file
@@ -134,11 +134,12 @@ def commit_data_url(repo: OpenRepo, url: str) -> bool:
     set_up(repo)
     replace_file(path, changed, begun_in=repo.git.data_folder / "temporary")
     repo.git.git("add", "--", CONFIG_FILE)
-    message, before, since = f"Keep data at {url}", read_head(repo.git).commit, time.time_ns()
+    message, before = f"Keep data at {url}", read_head(repo.git).commit
+    wanted = repo.git.config.boolean("commit.gpgsign")
+    known = commits_known(repo.git) if wanted else []
     repo.git.git("commit", "--quiet", "--only", "-m", message, "--", CONFIG_FILE)
     made = read_head(repo.git).commit
-    wanted = repo.git.config.boolean("commit.gpgsign")
-    if wanted and made not in (None, before) and is_spoilt(repo.git, made, since=since):
+    if wanted and made is not None and spoilt_commits(repo.git, [made], known=known):
         repo.git.git("update-ref", *(("-d", "HEAD") if before is None else ("HEAD", before)))
         drop_commits(repo.git, [made])
         raise unsigned(NO_SIGNATURE)

@@ -29,8 +29,6 @@ from havasu_vc.store.objects import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from havasu_vc.store.repository import GitRepository
 
 __all__ = [
@@ -38,7 +36,6 @@ __all__ = [
     "Commit",
     "drop_commits",
     "format_commit",
-    "is_spoilt",
     "parse_commit",
     "read_commit",
     "store_commit",
@@ -175,31 +172,37 @@ def store_commit(
     return commit
 
 
-def is_spoilt(git: GitRepository, commit: ObjectId, *, since: int) -> bool:
-    """Whether what stands in a commit for a signature is none.
+def commits_known(git: GitRepository, *revisions: str) -> list[ObjectId]:
+    """Return commits by which all of a repository is reached, and those that are named besides."""
+    known = git.git("for-each-ref", "--format=%(objectname)").output.split()
+    with suppress(OSError):
+        lines = (git.git_directory / "FETCH_HEAD").read_bytes().splitlines()
+        known += [line[:40] for line in lines]
+    for revision in ("HEAD", *revisions):
+        if not revision.startswith("-"):
+            name = f"{revision}^{{commit}}"
+            known += git.git("rev-parse", "--verify", "--quiet", name, check=False).output.split()
+    return [each.decode("ascii", "replace") for each in known]
 
-    Nothing may stand there in commits that were stored before a time, in nanoseconds: of a
-    signature that is empty git makes a commit without any, and says nothing.
+
+def spoilt_commits(
+    git: GitRepository, commits: Collection[ObjectId], *, known: Collection[ObjectId]
+) -> set[ObjectId]:
+    """Return which of some commits were made since others were `known`, and are not signed.
+
+    Of a signature that is empty git makes a commit without any, and says nothing. What others made
+    came by what was known, and stays as it is.
     """
-    data = read_object(git.objects, commit, "commit")
-    if _SIGNED.search(data):
-        return False
-    return b"\ngpgsig" in data.partition(b"\n\n")[0] or _stored_since(git, commit, since)
+    unsigned = {each for each in commits if not _is_signed(git, each)}
+    if not unsigned:
+        return unsigned
+    asked = "\n".join((*sorted(unsigned), *(f"^{each}" for each in known), ""))
+    listed = git.git("rev-list", "--ignore-missing", "--stdin", stdin=asked.encode()).output
+    return unsigned & set(listed.decode().split())
 
 
-def _stored_since(git: GitRepository, commit: ObjectId, time: int) -> bool:
-    with suppress(FileNotFoundError):
-        file = _loose(git, commit)
-        return file.stat().st_mtime_ns >= time - _TICK
-    return False
-
-
-def _loose(git: GitRepository, identity: ObjectId) -> Path:
-    return git.common_directory / "objects" / identity[:2] / identity[2:]
-
-
-_TICK = 20_000_000
-"""Nanoseconds by which the time of a file may be behind the clock."""
+def _is_signed(git: GitRepository, commit: ObjectId) -> bool:
+    return _SIGNED.search(read_object(git.objects, commit, "commit")) is not None
 
 
 def drop_commits(git: GitRepository, commits: Collection[ObjectId]) -> None:
@@ -215,7 +218,7 @@ def drop_commits(git: GitRepository, commits: Collection[ObjectId]) -> None:
             if len(kept) < len(lines):
                 replace_file(log, b"".join(kept))
     for commit in commits:
-        _loose(git, commit).unlink(missing_ok=True)
+        (git.common_directory / "objects" / commit[:2] / commit[2:]).unlink(missing_ok=True)
 
 
 NO_SIGNATURE = "what the program that signs wrote is no signature"

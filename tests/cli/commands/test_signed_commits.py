@@ -199,6 +199,17 @@ def test_commits_of_others_that_nobody_signed_are_taken(repo: Repo, tmp_path: Pa
     write(Repo.open(repo.path), {**FIRST, 2: ("B", 2)}, message="Theirs")
     run_git("config", "commit.gpgsign", "true", cwd=repo.path)
     repo.switch("main")
+    run_git(
+        "tag",
+        "blob",
+        run_git("rev-parse", "HEAD:.gitattributes", cwd=repo.path).strip(),
+        cwd=repo.path,
+    )
+    # Stored this very moment, as what a fetch brings is.
+    theirs = run_git("rev-parse", "side", cwd=repo.path).strip()
+    stored = repo.path / ".git" / "objects" / theirs[:2] / theirs[2:]
+    if stored.exists():
+        os.utime(stored)
 
     succeed(run(repo, "rebase", "side"))
 
