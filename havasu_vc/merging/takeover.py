@@ -89,11 +89,8 @@ def asked_of_git(repo: OpenRepo, *command: str, kind: str) -> GitResult:
     """
     if not repo.git.config.boolean("commit.gpgsign"):
         return repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
-    begun, logged, known = (
-        begun_before(repo.git, kind),
-        _logged(repo),
-        commits_known(repo.git, *command[1:]),
-    )
+    begun, logged = begun_before(repo.git, kind), _logged(repo)
+    known = commits_known(repo.git, *command[1:])
     answer = repo.git.git(*command, check=False, environment=_NO_EDITOR, once=True)
     made = {*_logged(repo)[len(logged) :], read_head(repo.git).commit or ""} - {""}
     spoilt = spoilt_commits(repo.git, made, known=known)
