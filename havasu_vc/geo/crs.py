@@ -54,7 +54,10 @@ def parse_crs(text: str) -> Crs:
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Crs:
     found = _read(text)
-    declared = _declared(found)
+    try:
+        declared = _declared(found)
+    except ValueError as error:  # PROJ took it, and its JSON of it is none
+        raise _unknown(text) from error
     if declared is not None and _WKT.match(text):
         return Crs(_joined(declared), format_wkt_definition(text), _srid(*declared))
     authority = declared or _identified(found)

@@ -178,3 +178,15 @@ def test_files_of_kart_are_laid_out_already(shared_data: Path, tmp_path: Path) -
                 assert parse_crs(text) == Crs(name.removesuffix(".wkt"), text, int(name[5:9]))
                 found += 1
     assert found == 2
+
+
+def test_what_proj_reads_and_cannot_describe_is_no_definition() -> None:
+    """Of an authority without a name PROJ writes JSON that nobody reads."""
+    text = (
+        'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563,'
+        'AUTHORITY["EPSG","7030"]],AUTHORITY["","7030"]],AUTHORITY["","7030"]],'
+        'AUTHORITY["EPSG","6326"]],PRIMEM["Greenwich",0,AUTHORITY["EPSG","8901"]],'
+        'UNIT["degree",0.0174532925199433,AUTHORITY["EPSG","9122"]],AUTHORITY["EPSG","4326"]]'
+    )
+    with pytest.raises(CrsError, match="is not a coordinate reference system"):
+        parse_crs(text)
