@@ -106,11 +106,14 @@ def swap_folders(one: Path, other: Path) -> None:
     os.rename(aside, one)
 
 
-def replace_file(path: Path, data: bytes, *, begun_in: Path | None = None) -> None:
+def replace_file(
+    path: Path, data: bytes, *, begun_in: Path | None = None, durable: bool = True
+) -> None:
     """Write a small file so that readers see the old one or the new one, and durably.
 
     In a folder of the user's it is begun elsewhere, where what a killed command leaves is no
-    file of theirs.
+    file of theirs. What only spares work need not be `durable`: after a loss of power it may
+    be empty or cut short.
     """
     with reporting_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +129,15 @@ def replace_file(path: Path, data: bytes, *, begun_in: Path | None = None) -> No
                 file.write(data)
                 file.flush()
                 set_mode(file.fileno(), name, mode)
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
-        fsync_folder(path.parent)
+        if durable:
+            fsync_folder(path.parent)
 
 
 def _umask() -> int:

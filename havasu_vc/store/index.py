@@ -107,11 +107,12 @@ def _set_entries(repository: GitRepository, entries: Mapping[str, ObjectId | Non
 def _in_step(repository: GitRepository) -> frozenset[str]:
     """Return the folders of internals of which the index is surely as HEAD."""
     checksum, commit = _checksum(repository), read_head(repository).commit
-    with contextlib.suppress(OSError, UnicodeDecodeError):
+    with contextlib.suppress(OSError):
         text = _in_step_path(repository).read_bytes().decode("utf-8", "surrogateescape")
-        noted, at, *folders = text.split("\0")
-        if checksum.strip("0") and (noted, at) == (checksum, commit):
-            return frozenset(folders)
+        parts = text.split("\0")
+        # The end says that it is whole: a loss of power may have cut it short.
+        if checksum.strip("0") and (parts[0], parts[-1]) == (checksum, commit):
+            return frozenset(parts[1:-1])
     return frozenset()
 
 
@@ -119,10 +120,13 @@ def _note_in_step(
     repository: GitRepository, commit: ObjectId | None, internals: Iterable[str]
 ) -> None:
     """Note of which folders of internals the index is as HEAD, until anybody writes either."""
-    text = "\0".join((_checksum(repository), commit or "", *sorted(internals)))
-    # It only spares work, and half of it says less; the disk may be full.
-    with contextlib.suppress(OSError):
-        _in_step_path(repository).write_bytes(text.encode("utf-8", "surrogateescape"))
+    text = "\0".join((_checksum(repository), *sorted(internals), commit or ""))
+    # Several commit at once, and each reads what another notes. It only spares work, so the
+    # disk may be full.
+    with contextlib.suppress(OSError, HavasuError):
+        replace_file(
+            _in_step_path(repository), text.encode("utf-8", "surrogateescape"), durable=False
+        )
 
 
 def _in_step_path(repository: GitRepository) -> Path:

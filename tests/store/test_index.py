@@ -205,6 +205,21 @@ def test_a_half_written_marker_is_removed(repository: GitRepository) -> None:
     assert os.listdir(folder) == []
 
 
+@pytest.mark.parametrize("size", [0, 1, 40, 45, -41, -1])
+def test_a_note_that_was_cut_short_is_not_believed(
+    repository: GitRepository, git: Git, size: int
+) -> None:
+    """As after a loss of power; two that commit at once replace it as a whole."""
+    commit_dataset(repository, entries(3))
+    note = repository.git_directory / "havasu" / "index-in-step"
+    assert index._in_step(repository) == {INTERNALS}
+    note.write_bytes(note.read_bytes()[:size])
+    assert index._in_step(repository) == frozenset()
+    commit_dataset(repository, entries(5))
+    check_clean(repository, git)
+    assert index._in_step(repository) == {INTERNALS}
+
+
 def test_an_error_before_the_ref_moved_leaves_no_marker(repository: GitRepository) -> None:
     commit_dataset(repository, entries(1))
     with pytest.raises(ConcurrentChangeError), in_step(repository, [INTERNALS]):
