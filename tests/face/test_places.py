@@ -13,6 +13,14 @@ from tests.face.test_page import shown
 from tests.support.browser import Tab
 from tests.support.rasters import ortho_folder
 
+IN_SIGHT = (
+    "(() => { const row = document.querySelector('tr[aria-selected=true]');"
+    "const grid = document.querySelector('.grid').getBoundingClientRect();"
+    "const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1 };"
+    "return grid.top < top && bottom <= grid.bottom; })()"
+)
+"""Whether the chosen row is in sight."""
+
 # Points have the longitude 174.5 + i / 1000 and the latitude -41 - i / 2000.
 THIRD = "174.5029,-41.0016,174.5031,-41.0014"
 
@@ -150,13 +158,12 @@ def test_what_differs_is_told_by_row(
     for row in ("7", "200", "61&box=174.5,-42,174.7001,-40"):
         shown(page, served, f"data?dataset=points&against=side&row={row}")
         page.wait("document.querySelector('.past h3')")
-        page.wait(
-            "(() => { const row = document.querySelector('tr[aria-selected=true]');"
-            "const grid = document.querySelector('.grid').getBoundingClientRect();"
-            "const { top, bottom } = row?.getBoundingClientRect() ?? { top: -1 };"
-            "return grid.top < top && bottom <= grid.bottom; })()"
-        )
+        page.wait(IN_SIGHT)
         assert ("\u2192 seven" in page.text(".past")) == (row == "7")
+        # And stays in sight when the window gets lower.
+        page.resize(800, 600)
+        page.wait(f"innerHeight === 600 && {IN_SIGHT}")
+        page.resize(1280, 860)
     page.wait("document.querySelector('.chart-note')?.innerText.startsWith('Left 250 rows')")
 
 

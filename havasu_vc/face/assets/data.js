@@ -68,7 +68,7 @@ class DataView {
       element("section", { class: "box", "aria-label": "Table" }, this.grid, element("div", { class: "foot" }, this.foot, element("span", {}, this.columns.some((each) => each.key) || this.geometries.some((each) => each.key) ? "\u2022 is the key" : "without a key"))), this.right);
     this.grid.addEventListener("scroll", () => this.look());
     this.body.addEventListener("click", (event) => { const row = event.target.closest("[data-row]"); if (row) this.choose(Number(row.dataset.row)); });
-    new ResizeObserver(() => this.look()).observe(this.grid);
+    new ResizeObserver(() => this.resize()).observe(this.grid);
   }
 
   head() {
@@ -99,7 +99,8 @@ class DataView {
   // Show what is in sight; what is not there yet is asked for, when scrolling rests.
   look() {
     const rows = this.total;
-    const room = Math.ceil(this.grid.clientHeight / HEIGHT) + 2;
+    this.height = this.grid.clientHeight;
+    const room = Math.ceil(this.height / HEIGHT) + 2;
     this.first = Math.max(0, Math.min(Math.floor(this.grid.scrollTop / this.each), rows - room + 3));
     this.last = Math.min(rows, this.first + room);
     this.fill();
@@ -238,16 +239,33 @@ class DataView {
   choose(index, bring = false) {
     if (index < 0 || index >= this.total) return;
     this.chosen = index;
-    const head = this.grid.querySelector("thead").offsetHeight;
-    const top = index * this.each;
-    const { scrollTop, clientHeight } = this.grid;
-    if (this.each < HEIGHT || top < scrollTop || top > scrollTop + clientHeight - head - HEIGHT) {
-      if (bring || Math.abs(index - this.first) > 200) this.grid.scrollTop = Math.max(0, top - clientHeight / 2);
-      else this.grid.scrollTop = top < scrollTop ? top : top - clientHeight + head + HEIGHT + 16;
-    }
+    this.scroll(bring);
     this.look();
     this.point();
     this.tell();
+  }
+
+  // Scroll to the chosen row where it is out of sight.
+  scroll(bring) {
+    const top = this.chosen * this.each;
+    const { scrollTop, clientHeight } = this.grid;
+    if (this.each >= HEIGHT && this.sees(clientHeight)) return;
+    if (bring || Math.abs(this.chosen - this.first) > 200) this.grid.scrollTop = Math.max(0, top - clientHeight / 2);
+    else this.grid.scrollTop = top < scrollTop ? top : top - clientHeight + this.grid.querySelector("thead").offsetHeight + HEIGHT + 16;
+  }
+
+  // Whether the chosen row is in sight where the table is so high.
+  sees(height) {
+    const top = this.chosen * this.each;
+    const { scrollTop } = this.grid;
+    return top >= scrollTop && top <= scrollTop + height - this.grid.querySelector("thead").offsetHeight - HEIGHT;
+  }
+
+  // A chosen row that was in sight stays there in a lower window; one that was chosen before the
+  // table had a place on the page comes into sight.
+  resize() {
+    if (this.chosen >= 0 && (!this.height || this.sees(this.height))) this.scroll(!this.height);
+    this.look();
   }
 
   async tell() {
