@@ -15,9 +15,9 @@ from pathlib import Path
 
 from havasu_vc.checkouts.living_place import behind_mark, living_place
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo.hooks import set_up
+from havasu_vc.merging import merge_waits, require_no_merge_of_kart
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.repository import GitRepository
 
 __all__ = ["catch_up", "committing", "following", "has_workspace", "require_no_merge"]

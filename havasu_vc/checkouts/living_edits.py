@@ -31,6 +31,7 @@ from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.history.merge import partners
+from havasu_vc.merging import merged_tree
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
@@ -43,7 +44,6 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS, aligned
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import find_entry

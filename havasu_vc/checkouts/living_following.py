@@ -52,13 +52,13 @@ from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import partners
+from havasu_vc.merging import MERGED_REF, merged_tree
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import rows_inside
-from havasu_vc.repo.waiting import MERGED_REF, merged_tree
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels

@@ -22,9 +22,9 @@ from havasu_vc.errors import (
     StorageError,
     UncommittedChangesError,
 )
-from havasu_vc.repo.hooks import set_up
+from havasu_vc.merging import merge_waits
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.repository import Operation
 from havasu_vc.workspace.state import read_state

@@ -194,7 +194,7 @@ def _refuse_oldest(git: GitRepository) -> None:
     """Refuse Kart's forms V0 and V1, whose repositories are always bare, as Kart does."""
     if not git.is_bare:
         return
-    from havasu_vc.repo.kart_version import kart_version
+    from havasu_vc.store.kart_version import kart_version
 
     number = kart_version(git)
     if number in (0, 1):

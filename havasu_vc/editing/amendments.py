@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from havasu_vc.errors import NoChangesError, StateError
-from havasu_vc.merging import require_calm
+from havasu_vc.merging import merge_waits, require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import Operation

@@ -10,6 +10,7 @@ from typing import Any
 from havasu_vc.datasets.havasu.documents import column_documents
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.tile_sets import is_tile_set, item_document, items_of
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
 from havasu_vc.model.evolution import check_evolution
@@ -18,7 +19,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.tile_sets import is_tile_set, item_document, items_of
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import DatasetFolder
 

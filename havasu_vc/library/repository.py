@@ -34,10 +34,10 @@ from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library import notebook
 from havasu_vc.library.methods import asks, uses
-from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend
+from havasu_vc.store.preparation import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
 
@@ -131,7 +131,7 @@ class Repo:
         Internals stay out of the work tree, and `git push` sends data. What changes a repository
         does so by itself; the command line does so whatever is asked.
         """
-        from havasu_vc.repo.hooks import set_up
+        from havasu_vc.repo.setting_up import set_up
 
         if not self.git.is_bare:
             with suppress(HavasuError, OSError):  # what is asked for may not need to write
@@ -360,7 +360,7 @@ class Repo:
         others), `row`, `document` (a GeoJSON feature or Kart's JSON as bytes) or `renumber`
         (`ours` or `theirs`).
         """
-        from havasu_vc.repo.hooks import set_up
+        from havasu_vc.repo.setting_up import set_up
 
         set_up(self.opened)
         resolution = merging.Resolution(

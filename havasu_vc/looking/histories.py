@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
+from havasu_vc.datasets.tile_sets import TILES, is_tile_set, tile_changes
 from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filter_texts import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.tile_sets import TILES, is_tile_set, tile_changes
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
 from havasu_vc.store.refs import branch_with_commits

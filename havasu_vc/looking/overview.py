@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import HavasuError
+from havasu_vc.merging import merge_waits
 from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
-from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.refs import branch_with_commits, count_apart, list_branches, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import DatasetFolder

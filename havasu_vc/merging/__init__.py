@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from havasu_vc.merging.views import merge_context as merge_context
     from havasu_vc.merging.views import view_conflicts as view_conflicts
     from havasu_vc.merging.views import waiting_merge as waiting_merge
+    from havasu_vc.merging.waiting import MERGED_REF as MERGED_REF
+    from havasu_vc.merging.waiting import merge_waits as merge_waits
+    from havasu_vc.merging.waiting import merged_tree as merged_tree
+    from havasu_vc.merging.waiting import require_no_merge_of_kart as require_no_merge_of_kart
 
 __getattr__ = loads(
     __name__,
@@ -73,6 +77,7 @@ __getattr__ = loads(
             "view_conflicts",
             "waiting_merge",
         ],
+        "waiting": ["MERGED_REF", "merge_waits", "merged_tree", "require_no_merge_of_kart"],
         "requests": ["MergeRequest", "PickRequest", "RebaseRequest", "SequenceRequest"],
     },
 )

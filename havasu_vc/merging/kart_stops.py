@@ -30,10 +30,10 @@ from havasu_vc.history.merge import conflict_keys, partners
 from havasu_vc.history.merge_datasets import DATASET
 from havasu_vc.merging.state import MergeState
 from havasu_vc.merging.trees import RootTree
+from havasu_vc.merging.waiting import MERGED_REF
 from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import MERGED_REF
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.repository import GitRepository

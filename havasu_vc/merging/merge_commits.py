@@ -37,13 +37,13 @@ from havasu_vc.merging.trees import (
     merge_trees,
     root_tree,
 )
+from havasu_vc.merging.waiting import MERGED_REF, merge_waits, require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.soundness import tell_broken
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.repo.waiting import MERGED_REF, merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE

@@ -53,13 +53,13 @@ from havasu_vc.merging.state import (
     write_todo,
 )
 from havasu_vc.merging.takeover import asked_of_git, go_on
+from havasu_vc.merging.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.soundness import broken_datasets
-from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.revisions import EMPTY, read_stopped

@@ -33,14 +33,14 @@ from havasu_vc.history.conflicts import (
     conflict_columns,
     conflict_table,
 )
-from havasu_vc.records import dataclass
-from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import (
+from havasu_vc.merging.waiting import (
     drop_state,
     merge_folder,
     merge_waits,
     require_no_merge_of_kart,
 )
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import in_step, mend, sweep

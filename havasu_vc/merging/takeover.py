@@ -40,11 +40,11 @@ from havasu_vc.merging.state import (
     set_waiting,
     write_state,
 )
+from havasu_vc.merging.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.command import raise_for
 from havasu_vc.store.commits import (
     NO_SIGNATURE,

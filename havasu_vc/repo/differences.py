@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.kinds import find_kind
+from havasu_vc.datasets.tile_sets import is_tile_set, meta_diff, tile_changes
 from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.changes import ChangeBatch
@@ -16,7 +17,6 @@ from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import raise_last
-from havasu_vc.repo.tile_sets import is_tile_set, meta_diff, tile_changes
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_entry
 

@@ -36,8 +36,8 @@ from havasu_vc.model.names import (
     TABLES,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Commit, read_commit, store_commit
 from havasu_vc.store.disk import no_room
 from havasu_vc.store.files import DataFileStore

@@ -27,7 +27,6 @@ from havasu_vc.errors import (
 )
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
-from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import take_data_url
 from havasu_vc.sharing.data_remotes import bring_data, download, local_folder, remote_data
@@ -35,7 +34,7 @@ from havasu_vc.sharing.fetching import FetchResult, files_of_part, keep_part
 from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import replace_file, reporting_storage_errors
-from havasu_vc.store.preparation import hidden_patterns, prepare
+from havasu_vc.store.preparation import hidden_patterns, install_hooks, prepare
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository, make_kart
 from havasu_vc.store.system import hold_file, open_folder

@@ -13,7 +13,6 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
-from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import Problem
 from havasu_vc.sharing.data_remotes import (
@@ -26,6 +25,7 @@ from havasu_vc.sharing.pushing import commits_there
 from havasu_vc.sharing.requests import DropRequest
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.sound import forget_complete
+from havasu_vc.workspace.state import checked_out_files
 
 __all__ = ["Amount", "DataStatus", "DropResult", "data_status", "drop_data", "verify_data"]
 

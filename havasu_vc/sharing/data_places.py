@@ -25,8 +25,8 @@ from havasu_vc.formats.repository_config import (
     with_data_url,
 )
 from havasu_vc.remotes.protocol import ALLOWED, check_data_url, require_allowed
-from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import (
     NO_SIGNATURE,
     commits_known,

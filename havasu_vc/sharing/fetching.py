@@ -26,8 +26,8 @@ from havasu_vc.exchange.boxes import Box, parse_box
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
-from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import defect
 from havasu_vc.sharing.data_places import known_data_url
 from havasu_vc.sharing.data_remotes import (

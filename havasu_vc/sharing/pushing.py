@@ -37,8 +37,8 @@ from havasu_vc.remotes.wanted import (
     files_of_commits,
     where_new_begins,
 )
-from havasu_vc.repo.hooks import set_up
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import require_sound
 from havasu_vc.sharing.data_remotes import (
     default_remote,

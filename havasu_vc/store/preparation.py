@@ -11,16 +11,27 @@ A user's patterns stay in front. Patterns in cone form mean the same in general 
 so such a checkout is turned into the general form. `tables/` (checkouts) is ignored
 through `info/exclude`. The files are written here, not by `git sparse-checkout`, which would
 also turn on an extension of the repository format. git-lfs is shown the data files.
+
+git is told of two programs. The hook by which `git push` carries data is put where no hook of
+the user's is. It runs this program if that can be found, and stops the push with the command to
+run if it cannot: a ref never goes without its data.
+
+The attribute `diff=havasu` covers everything inside of a dataset. For git's diff command,
+`diff.havasu.command`, a few lines of shell pass over most of it: this program is started for
+each delta that comes or goes whole and for each column, and the texts are printed.
+`diff.havasu.textconv`, which `git show` and `git log -p` use, is shell alone: it prints what a
+delta adds up to.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.names import OLD_TABLE_MARKER, TABLES
+from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLES
 from havasu_vc.store.command import run_git
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.files import DataFileStore, LfsLinks, lfs_folder
@@ -30,10 +41,17 @@ from havasu_vc.store.trees import read_blob
 
 __all__ = [
     "ATTRIBUTES_FILE",
+    "DIFF_COMMAND",
+    "HOOK_IS_ELSEWHERE",
+    "OTHER_HOOK",
+    "PRE_PUSH",
+    "TEXT_CONVERSION",
     "attributes_edit",
     "hidden_patterns",
     "ignore",
     "init_repository",
+    "install_hooks",
+    "is_installed",
     "is_prepared",
     "prepare",
 ]
@@ -168,6 +186,131 @@ def _read(repository: GitRepository, name: str) -> str:
 def _lines(text: str) -> list[str]:
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     return [line for line in lines if line and not line.startswith("#")]
+
+
+# The programs that git is told to run.
+
+MARK = "# havasu-vc: data files go before the refs that name them"
+PRE_PUSH = f"""#!/bin/sh
+{MARK}
+[ -n "$HAVASU_VC_DATA_SENT" ] && exit 0
+if command -v havasu-vc >/dev/null 2>&1; then
+    exec havasu-vc data push --hook "$1"
+fi
+echo "havasu-vc is not on the PATH, and this push may name data files: run 'havasu-vc push'," >&2
+echo "or 'git push --no-verify' if the data is there already" >&2
+exit 1
+"""
+HOOK_IS_ELSEWHERE = (
+    "there is another pre-push hook, which sends no data: let it run "
+    '`havasu-vc data push --hook "$1"` with its input, or run `havasu-vc data push` before '
+    "each `git push`"
+)
+"""The message to a user whose hook stays."""
+OTHER_HOOK = "havasu.otherHook"
+"""The setting which says that a hook of the user's was seen."""
+_PLAIN = "LC_ALL=C tr -d '\\000-\\010\\013-\\037\\177'"
+"""Takes away what would steer a terminal."""
+_ROWS = (
+    "if command -v havasu-vc >/dev/null 2>&1; then "
+    'havasu-vc git-diff "$1" "${3:-.}" "${6:-.}" </dev/null || :; '
+    'else echo "$1: rows are not shown, as havasu-vc is not on the PATH"; fi'
+)
+DIFF_COMMAND = (
+    'havasu() { case "$1" in '
+    f"*/{HAVASU_MARKER}/files/*) "
+    # Packed on one side and nothing on the other: else one took the place of another.
+    'packed=$2; [ "$2" = /dev/null ] && packed=$5; '
+    'if [ "$(head -c 2 "$packed" | tr -d "\\000")" = z ] && '
+    '{ [ "$2" = /dev/null ] || [ "$5" = /dev/null ]; }; '
+    f"then {_ROWS}; fi;; "
+    f"*/{HAVASU_MARKER}/columns/names/*) ;; "
+    f'*/{HAVASU_MARKER}/columns/*) [ "$3" = "$6" ] || {{ {_ROWS}; }};; '
+    f'*/{HAVASU_MARKER}/dataset.json) [ -z "$8" ] || '
+    f'echo "renamed: ${{1%/{HAVASU_MARKER}/*}} → ${{8%/{HAVASU_MARKER}/*}}" | {_PLAIN};; '
+    f"*/{HAVASU_MARKER}/meta/title|*/{HAVASU_MARKER}/meta/description) "
+    '[ "$3" = "$6" ] || '
+    'for side in "-$2" "+$5"; do sign=${side%"${side#?}"}; '
+    'echo "$sign$sign$sign $1"; '
+    f'{_PLAIN} <"${{side#?}}" | '
+    'sed "s/^/$sign/"; echo; done;; '
+    "esac; }; havasu"
+)
+TEXT_CONVERSION = (
+    'havasu() { case "$(head -c 2 "$1" | tr -d "\\000")" in '
+    # The compressed part of what zlib made, with the header that gzip would have written.
+    "z) { printf '\\037\\213\\010\\0\\0\\0\\0\\0\\0\\0'; tail -c +5 \"$1\"; } | "
+    "gzip -dc 2>/dev/null | sed '"
+    's/^.*"rows":\\(-\\{0,1\\}[0-9]*\\),"digests":{\\([^}]*\\)}.*$/rows: \\1\\n\\2/; '
+    's/"\\([0-9]*\\)":"\\([0-9a-f]*\\)",\\{0,1\\}/content of column \\1: \\2\\n/g'
+    "';; "
+    '*) tr -d "\\000" <"$1"; echo;; esac; }; havasu'
+)
+
+
+def install_hooks(repository: GitRepository) -> bool:
+    """Have git run both; return whether data goes along, false where the user's hook decides.
+
+    A repository that Kart made stays Kart's, and has no data files to carry.
+    """
+    if repository.is_kart:
+        return True
+    _install_diff(repository)
+    if repository.config.get("core.hooksPath") is None:
+        path = _hook_path(repository)
+        if _is_our_hook(path):
+            if path.read_text("utf-8") != PRE_PUSH:
+                replace_file(path, PRE_PUSH.encode())
+        elif not os.path.lexists(path):
+            replace_file(path, PRE_PUSH.encode())
+        if _is_our_hook(path):
+            path.chmod(0o755)
+    return _sends_data(repository)
+
+
+def is_installed(repository: GitRepository) -> bool:
+    """Whether git runs both, as far as the user's own hook and diff let that be."""
+    config, path = repository.config, _hook_path(repository)
+    if config.get("diff.havasu.command") is None:
+        return False
+    if config.get("core.hooksPath") is None and (_is_our_hook(path) or not os.path.lexists(path)):
+        return _is_our_hook(path)
+    # The user's own, perhaps since yesterday: it is looked at, and told, once.
+    return config.boolean(OTHER_HOOK)
+
+
+def _sends_data(repository: GitRepository) -> bool:
+    """Whether the hook that git runs is ours, or one of the user's that runs what ours does."""
+    path = _hook_path(repository)
+    if repository.config.get("core.hooksPath") is not None:
+        place = repository.git("rev-parse", "--git-path", "hooks/pre-push").text
+        path = (repository.work_tree or repository.git_directory) / place
+    return _is_our_hook(path) or "havasu-vc data push" in _hook_text(path)
+
+
+def _is_our_hook(path: Path) -> bool:
+    return not path.is_symlink() and MARK in _hook_text(path)
+
+
+def _hook_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _hook_path(repository: GitRepository) -> Path:
+    return repository.common_directory / "hooks" / "pre-push"
+
+
+def _install_diff(repository: GitRepository) -> None:
+    """Tell git how to show rows, where the user has not told it otherwise."""
+    config = repository.config
+    ours = {"command": DIFF_COMMAND, "textconv": TEXT_CONVERSION}
+    known = {name: config.get(f"diff.havasu.{name}") for name in ours}
+    for name, text in known.items():
+        if text != ours[name] and (text is None or text.startswith("havasu() {")):
+            config.set(f"diff.havasu.{name}", ours[name])
 
 
 # Making a repository, or taking one that is there, so that it can hold datasets.

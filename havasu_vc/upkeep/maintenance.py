@@ -52,7 +52,6 @@ from havasu_vc.history.summing import add_up
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.task import Task, task_of
-from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
@@ -65,6 +64,7 @@ from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.requests import OptimizeRequest
+from havasu_vc.workspace.state import checked_out_files, checked_out_trees, clustered_trees
 
 __all__ = ["files_to_optimize", "fsck", "gc", "optimize", "optimize_dataset", "pack_anew"]
 

@@ -22,7 +22,6 @@ from havasu_vc.remotes.object_store import Claims, ObjectStoreRemote
 from havasu_vc.remotes.protocol import kind_of
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
-from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing import (
     data_url,
@@ -36,6 +35,7 @@ from havasu_vc.sharing import (
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.requests import PruneRequest
+from havasu_vc.workspace.state import checked_out_files
 
 __all__ = ["PruneResult", "prune_remote"]
 

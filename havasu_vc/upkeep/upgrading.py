@@ -38,11 +38,11 @@ from havasu_vc.model.names import (
     TABLE_MARKER,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import format_commit, read_commit
+from havasu_vc.store.kart_version import kart_version
 from havasu_vc.store.objects import ObjectWriter
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.refs import list_branches, list_tags

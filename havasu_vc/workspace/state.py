@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from havasu_vc.errors import StateError, UnsupportedVersionError
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
+from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "DeleteBatch",
@@ -38,6 +39,9 @@ __all__ = [
     "TableLayout",
     "TableState",
     "WorkspaceState",
+    "checked_out_files",
+    "checked_out_trees",
+    "clustered_trees",
     "format_state",
     "identify",
     "parse_state",
@@ -271,3 +275,32 @@ def _table(path: str, value: dict[str, Any]) -> TableState:
         FileIdentity(*map(int, document)) if (document := value.get("document")) else None,
         None if (clustered := value.get("clustered")) is None else str(clustered),
     )
+
+
+# Tables of any work tree: what they use stays, whoever clears up.
+
+
+def checked_out_files(git: GitRepository) -> set[str]:
+    """Return the data files of the tables that are checked out in any work tree."""
+    found: set[str] = set()
+    for table in _tables(git):
+        found.update(table.files)
+        found.update(source for batch in table.deletes for source in batch.sources)
+    return found
+
+
+def checked_out_trees(git: GitRepository) -> set[str]:
+    """Return the trees of internals that the tables of any work tree are of."""
+    return {table.tree for table in _tables(git)}
+
+
+def clustered_trees(git: GitRepository) -> set[str]:
+    """Return the trees of the clustered versions that tables of any work tree show."""
+    return {table.clustered for table in _tables(git) if table.clustered is not None}
+
+
+def _tables(git: GitRepository) -> Iterator[TableState]:
+    common = git.common_directory
+    for directory in (common, *sorted(common.glob("worktrees/*"))):
+        state = read_state(directory)
+        yield from () if state is None else state.tables.values()

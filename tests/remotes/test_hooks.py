@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.repo.hooks import PRE_PUSH
+from havasu_vc.store.preparation import PRE_PUSH
 from tests.remotes.sharing import assert_keeps_its_promise, bare, files
 from tests.repo.points import make, read, write
 from tests.support.git import run_git

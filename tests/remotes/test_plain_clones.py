@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.repo.hooks import PRE_PUSH
-from havasu_vc.store.preparation import is_prepared
+from havasu_vc.store.preparation import PRE_PUSH, is_prepared
 from havasu_vc.store.repository import GitRepository
 from tests.cli.conftest import invoke, succeed
 from tests.remotes.sharing import assert_keeps_its_promise, bare, reopened

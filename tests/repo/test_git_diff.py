@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.repo.hooks import DIFF_COMMAND, TEXT_CONVERSION
+from havasu_vc.store.preparation import DIFF_COMMAND, TEXT_CONVERSION
 from tests.cli.conftest import invoke
 from tests.repo import points
 

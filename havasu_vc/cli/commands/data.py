@@ -22,9 +22,9 @@ from havasu_vc.datasets.kinds import kind_named, kind_names
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
-from havasu_vc.repo.kart_version import kart_version
 from havasu_vc.repo.results import DatasetInfo
 from havasu_vc.sharing import DataRequest, DropRequest, Part
+from havasu_vc.store.kart_version import kart_version
 from havasu_vc.upkeep import PruneRequest
 from havasu_vc.writers.json_style import LAYOUTS, json_name
 from havasu_vc.writers.protocol import JsonStyle
