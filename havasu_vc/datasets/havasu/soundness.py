@@ -239,12 +239,6 @@ def _check_replaced(live: Mapping[str, Delta], folded: Mapping[str, str]) -> Non
         lead.update(trail)
 
 
-def _check_past(delta: Delta) -> None:
-    for entry in delta.files:
-        if not delta.past.keys() >= {entry.schema, entry.partition_spec, entry.sort_order}:
-            raise _breach(f"what the file {entry.file[:10]} was written with is not there")
-
-
 def _check_pointers(folder: Folder, standing: Standing) -> None:
     seen: set[str] = set()
     wanted: set[str] = set()
