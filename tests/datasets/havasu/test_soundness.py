@@ -384,7 +384,7 @@ def test_what_differs_from_the_last_sound_tree_is_enough(tmp_path: Path, looks: 
 def records(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many deltas, replaced ones too, were read as a whole, each time that happened."""
     found: list[int] = []
-    read = soundness.read_standing
+    read = standing.read_standing
 
     def reads(*arguments: object) -> standing.Standing:
         whole = read(*arguments)  # type: ignore[arg-type]
