@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
-from havasu_vc.errors import HavasuError, LockedError, NoBranchError
+from havasu_vc.errors import ConcurrentChangeError, HavasuError, LockedError, NoBranchError
 from havasu_vc.model.names import TABLES
 from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.store.objects import ObjectId, read_object
@@ -288,21 +289,33 @@ def _catch_up(
         if _blob_in_index(repository, path) == old:
             paths.append(path)
         _write_file(repository, path, old, new)
-    if paths:
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    if not paths:
+        return
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+    def reset() -> ObjectId | None:
         # A git that cannot read HEAD takes it for unborn, and would stage that all is removed.
         commit = read_head(repository).commit
         named = [] if commit is None else [commit]
         command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", *named]
-        _patiently(lambda: repository.git(*command, stdin=listed), patience)
+        repository.git(*command, stdin=listed)
+        return commit
+
+    deadline = time.monotonic() + PATIENCE
+    # Another commit may come in between, and its entries be gone again by our reset.
+    while _patiently(reset, patience) != read_head(repository).commit:
+        if time.monotonic() >= deadline:
+            raise ConcurrentChangeError("HEAD moves on as fast as the index follows")
 
 
-def _patiently(run: Callable[[], object], patience: float | None = None) -> None:
+_T = TypeVar("_T")
+
+
+def _patiently(run: Callable[[], _T], patience: float | None = None) -> _T:
     deadline, pause = time.monotonic() + (PATIENCE if patience is None else patience), 0.01
     while True:
         try:
-            run()
-            return
+            return run()
         except LockedError:
             if time.monotonic() >= deadline:
                 raise

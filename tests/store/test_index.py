@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,6 +226,29 @@ def test_an_error_before_the_ref_moved_leaves_no_marker(repository: GitRepositor
     with pytest.raises(ConcurrentChangeError), in_step(repository, [INTERNALS]):
         raise ConcurrentChangeError("moved")
     assert not mend(repository)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_commit_that_comes_amid_the_reset_stays_in_the_index(
+    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    commit_dataset(repository, entries(3))
+    real, left, busy = GitRepository.git, [f"files/late-{each}" for each in range(times)], False
+
+    def run(self: GitRepository, *arguments: str, **others: Any) -> Any:
+        nonlocal busy
+        if arguments[0] == "reset" and left and not busy:
+            # Another process commits once our git knows to which commit it resets.
+            busy = True
+            commit_dataset(repository, {left.pop(): b"late"})
+            busy = False
+        return real(self, *arguments, **others)
+
+    monkeypatch.setattr(GitRepository, "git", run)
+    monkeypatch.setattr(index, "_in_step", lambda _: frozenset())
+    commit_dataset(repository, entries(1, start=7))
+    assert not left
+    check_clean(repository, git)
 
 
 def test_a_held_index_is_waited_for(repository: GitRepository, git: Git) -> None:
