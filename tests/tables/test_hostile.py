@@ -1,6 +1,9 @@
 """Tables with any bytes changed: rows, or one line that says what is wrong."""
 
+import json
+import os
 import random
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +18,8 @@ from havasu_vc.tables import positions
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.snapshots import difference
 from havasu_vc.tables.table import read_table
+from tests.bench.process import run
+from tests.support.templates import empty_repo
 from tests.tables.making import TableMaker
 
 SCHEMA = Schema((Field(1, "id", Primitive.INT), Field(2, "name", Primitive.STRING)))
@@ -91,3 +96,31 @@ def test_more_deletes_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         positions.read_position_deletes(path)
     with pytest.raises(CorruptionError, match="9 rows"):
         positions.read_equality_deletes(str(path), SCHEMA, ((0,),))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("log", ["metadata-log", "snapshot-log"])
+def test_a_log_of_a_million_lines_is_imported_in_little_memory(
+    log: str, maker: TableMaker, tmp_path: Path
+) -> None:
+    """No more than four times its bytes, and 50 MB, above what the table takes without."""
+    maker.commit(maker.data([{"id": n, "name": f"n{n}"} for n in range(20)]))
+    repo = empty_repo(tmp_path / "repo")
+    file = maker.table.metadata_file
+    program = [str(Path(sys.executable).with_name("havasu-vc")), "-C", str(repo.path)]
+
+    def memory(name: str) -> float:
+        return run([*program, "import", f"iceberg:{maker.location}", name], os.environ).memory
+
+    usual = memory("usual")
+    lines = ",".join(
+        f'{{"timestamp-ms":{n},"metadata-file":"m/v{n}{{[.json"}}'
+        if log == "metadata-log"
+        else f'{{"timestamp-ms": {n}, "snapshot-id": {maker.table.metadata.current_snapshot_id}}}'
+        for n in range(1_000_000)
+    )
+    value = json.loads(file.read_text()) | {log: []}
+    file.write_text(json.dumps(value).replace(f'"{log}": []', f'"{log}": [{lines}]'))
+
+    assert memory("long") <= usual + (4 * file.stat().st_size + (50 << 20)) / 1e6
+    assert repo.table("long").to_arrow().num_rows == 20

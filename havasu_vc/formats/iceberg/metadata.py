@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import zlib
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -211,7 +213,8 @@ def _order_to_json(order_id: int, order: SortOrder) -> dict[str, Any]:
 
 def parse_metadata(data: bytes, where: str) -> TableMetadata:
     """Return the metadata of bytes; `where` names the file in errors."""
-    value = expect(parse_json(_unpacked(data, where), where), dict, "the metadata", where)
+    data = _without_old_lines(_unpacked(data, where))
+    value = expect(parse_json(data, where), dict, "the metadata", where)
     version = expect(value.get("format-version"), int, "format-version", where)
     if version not in (1, 2, 3):
         raise UnsupportedVersionError(
@@ -276,6 +279,30 @@ def _unpacked(data: bytes, where: str) -> bytes:
     if not unpacker.eof:
         raise CorruptDatasetError(where, "it ends too early")
     return bytes(unpacked)
+
+
+_MOST_LINES = 100_000
+"""Lines of a log that are kept; writers keep a hundred unless they are told otherwise."""
+_LOG = re.compile(rb'"(?:metadata|snapshot)-log"\s*+:\s*+\[')
+_LINE = re.compile(rb'\s*+\{(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+\}\s*+,', re.DOTALL)
+
+
+def _without_old_lines(data: bytes) -> bytes:
+    """Return a document whose logs have their last lines alone.
+
+    Nobody needs the others, and as values of Python they are eight times as large as in text.
+    """
+    at = 0
+    while len(data) > _MOST_LINES and (found := _LOG.search(data, at)):
+        first = at = found.end()
+        ends: deque[int] = deque(maxlen=_MOST_LINES)
+        while line := _LINE.match(data, at):
+            at = line.end()
+            ends.append(at)
+        if len(ends) == _MOST_LINES:  # the last line has no comma after it
+            data = data[:first] + data[ends[0] :]
+            at -= ends[0] - first
+    return data
 
 
 def _metadata(value: dict[str, Any], version: int, havasu: str | None, where: str) -> TableMetadata:
