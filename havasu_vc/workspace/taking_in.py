@@ -502,13 +502,7 @@ def altered_schema(base: Schema, before: Schema, after: Schema, where: str) -> S
         for field in after.fields
     )
     if set(after.identifier_ids) != set(before.identifier_ids):
-        raise SchemaViolationError(
-            f"{where}: the identifier fields of the table were changed, which is another key",
-            hints=(
-                "ALTER TABLE … SET IDENTIFIER FIELDS as they were, and commit; then "
-                "`havasu-vc meta set` changes the key",
-            ),
-        )
+        fields = _with_key(base, before, after, fields, where)
     try:
         schema = with_stored_names(Schema(fields, base.identifier_ids))
         check_evolution(base, schema)
@@ -517,6 +511,36 @@ def altered_schema(base: Schema, before: Schema, after: Schema, where: str) -> S
     except ValueError as error:
         raise SchemaViolationError(f"{where}: the schema is not possible: {error}") from error
     return schema
+
+
+def _with_key(
+    base: Schema, before: Schema, after: Schema, fields: tuple[Field, ...], where: str
+) -> tuple[Field, ...]:
+    """Return the columns of a table that lost its identifier fields, if it did so by the way.
+
+    CREATE OR REPLACE TABLE drops them and makes all columns optional, and no engine sets
+    identifier fields on optional columns: then the dataset's key is meant. Rows without one
+    are refused where rows are taken in.
+    """
+    key = set(before.identifier_ids)
+    gone = [before.by_id[each].name for each in before.identifier_ids if each not in after.by_id]
+    if gone:
+        raise SchemaViolationError(
+            f"{where}: the table has no longer the key column {gone[0]!r}",
+            hints=(f"`havasu-vc restore {where}` makes the table as it was",),
+        )
+    if after.identifier_ids or any(after.by_id[each].required for each in key):
+        raise SchemaViolationError(
+            f"{where}: the identifier fields of the table were changed, which is another key",
+            hints=(
+                "ALTER TABLE … SET IDENTIFIER FIELDS as they were, and commit; then "
+                "`havasu-vc meta set` changes the key",
+            ),
+        )
+    return tuple(
+        replace(field, required=base.by_id[field.id].required) if field.id in key else field
+        for field in fields
+    )
 
 
 def _field(field: Field, base: Field | None, before: Field | None) -> Field:
