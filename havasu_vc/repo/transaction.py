@@ -44,7 +44,7 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
 from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, Signature, object_id
-from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
+from havasu_vc.store.preparation import attributes_edits
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
@@ -397,9 +397,11 @@ class Transaction:
             changes.setdefault(KART_VERSION, KART_VERSION_3)
         if self._git.is_kart or (not havasu and (kart or version or old)):
             return
-        attributes = attributes_edit(self._git.objects, base)
-        if attributes is not None:
-            changes.setdefault(ATTRIBUTES_FILE, attributes)
+        for name, text in attributes_edits(self._git.objects, base, plan.folders).items():
+            if not any(
+                name.startswith(f"{path}/") for path in changes
+            ):  # it is replaced as a whole
+                changes.setdefault(name, text)
 
     def _files(self, old: str | None, new: str) -> tuple[str, ...]:
         """Return the files outside of datasets that a commit changes."""

@@ -26,9 +26,9 @@ delta adds up to.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLES
@@ -37,7 +37,7 @@ from havasu_vc.store.disk import replace_file
 from havasu_vc.store.files import DataFileStore, LfsLinks, lfs_folder
 from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.repository import GitRepository, init_kart
-from havasu_vc.store.trees import read_blob
+from havasu_vc.store.trees import find_entry, read_blob
 
 __all__ = [
     "ATTRIBUTES_FILE",
@@ -46,7 +46,7 @@ __all__ = [
     "OTHER_HOOK",
     "PRE_PUSH",
     "TEXT_CONVERSION",
-    "attributes_edit",
+    "attributes_edits",
     "hidden_patterns",
     "ignore",
     "init_repository",
@@ -65,6 +65,15 @@ _ATTRIBUTES = (
     *(b"**/.havasu-dataset/%s/** linguist-generated" % name for name in _GENERATED),
     _BYTES,
 )
+_GUARDS = {
+    _BYTES: frozenset({b"text"}),
+    b"**/.havasu-dataset/** -filter -ident !working-tree-encoding": frozenset(
+        {b"filter", b"ident", b"working-tree-encoding"}
+    ),
+}
+"""Lines that keep documents as they are, by the attributes that would convert them."""
+_INNER = ("", "meta/", "meta/crs/", "columns/", "files/", "edits/", "data/")
+"""Folders of documents, inside of a dataset's."""
 _DOCUMENTS = (b"dataset.json", b"title", b"EPSG:4326.wkt", b"82a3537ff0dbce7e")
 """Names of documents, by which patterns that may be of some are known."""
 
@@ -110,39 +119,66 @@ def prepare(repository: GitRepository) -> None:
         store.show_all_to_lfs()
     if not repository.is_bare:
         ignore(repository, _IGNORED)
+        _guard_attributes(repository)
         if not _hides_internals(repository):
             _hide_internals(repository)
 
 
-def attributes_edit(source: ObjectSource, tree: ObjectId | None) -> bytes | None:
-    """Return `.gitattributes` as a commit upon `tree` should have it; None if it is so already."""
+def attributes_edits(
+    source: ObjectSource, tree: ObjectId | None, folders: Iterable[str]
+) -> dict[str, bytes | None]:
+    """Return files of attributes as a commit upon `tree` should have them, where they are not so.
+
+    `folders` are the internals of the datasets that it changes: what stands in a folder above
+    them has the last word, and inside of them nothing of the kind has a place.
+    """
+    found: dict[str, bytes | None] = {}
     old = read_blob(source, tree, ATTRIBUTES_FILE) if tree is not None else None
     known = {tuple(line.split()) for line in (old or b"").splitlines()}
     missing = [line for line in _ATTRIBUTES if tuple(line.split()) not in known]
-    before = old or b""
-    if _BYTES not in missing and _converts_later(lines := before.splitlines(keepends=True)):
-        before = b"".join(line for line in lines if line.split() != _BYTES.split())
-        missing.append(_BYTES)
-    if not missing:
-        return None
-    if before and not before.endswith(b"\n"):
-        before += b"\n"
-    return before + b"".join(line + b"\n" for line in missing)
+    above = _with_lines(old or b"", missing)
+    if missing or _guarded(above) != above:
+        found[ATTRIBUTES_FILE] = _guarded(above)
+    if tree is None:
+        return found
+    for folder in folders:
+        parents = [str(parent) for parent in PurePosixPath(folder).parents][:-1]
+        for name in (f"{parent}/{ATTRIBUTES_FILE}" for parent in parents):
+            text = read_blob(source, tree, name)
+            if text is not None and _guarded(text) != text:
+                found[name] = _guarded(text)
+        for name in (f"{folder}/{inner}{ATTRIBUTES_FILE}" for inner in _INNER):
+            if find_entry(source, tree, name) is not None:
+                found[name] = None
+    return found
 
 
-def _converts_later(lines: Sequence[bytes]) -> bool:
-    """Whether attributes after ours have git convert line ends of documents: the last holds."""
-    ours = max(n for n, line in enumerate(lines) if line.split() == _BYTES.split())
-    return any(_is_of_documents(line) for line in lines[ours + 1 :])
+def _with_lines(text: bytes, lines: Sequence[bytes]) -> bytes:
+    end = b"" if not lines or not text or text.endswith(b"\n") else b"\n"
+    return text + end + b"".join(line + b"\n" for line in lines)
 
 
-def _is_of_documents(line: bytes) -> bool:
+def _guarded(text: bytes) -> bytes:
+    """Return attributes in which the last word on documents is that nothing is converted."""
+    for guard, attributes in _GUARDS.items():
+        lines = text.splitlines(keepends=True)
+        ours = [n for n, line in enumerate(lines) if line.split() == guard.split()]
+        after = lines[ours[-1] + 1 :] if ours else lines
+        if any(_is_of_documents(line, attributes) for line in after):
+            kept = b"".join(line for line in lines if line.split() != guard.split())
+            text = _with_lines(kept, [guard])
+    return text
+
+
+def _is_of_documents(line: bytes, names: Set[bytes]) -> bool:
+    """Whether a line says one of these attributes of files that may be documents."""
     pattern, *attributes = line.split() or [b"#"]
     if pattern.startswith((b"#", b"[attr]", b"!")):
         return False
-    if not any(a.partition(b"=")[0] in (b"text", b"!text") for a in attributes):
+    said = (attribute.partition(b"=")[0] for attribute in attributes)
+    if not any(each in names or (each[:1] == b"!" and each[1:] in names) for each in said):
         return False
-    last = pattern.rpartition(b"/")[2]
+    last = pattern.rstrip(b"/").rpartition(b"/")[2]
     return pattern.startswith(b'"') or any(fnmatchcase(name, last) for name in _DOCUMENTS)
 
 
@@ -153,6 +189,15 @@ def ignore(repository: GitRepository, pattern: str) -> None:
     if pattern not in _lines(text):
         added = ("" if not text or text.endswith("\n") else "\n") + pattern + "\n"
         replace_file(path, (text + added).encode("utf-8", "surrogateescape"))
+
+
+def _guard_attributes(repository: GitRepository) -> None:
+    """Have what a user says of files here, above all that is committed, convert no document."""
+    path = repository.common_directory / "info" / "attributes"
+    if path.exists():
+        text = path.read_bytes()
+        if (guarded := _guarded(text)) != text:
+            replace_file(path, guarded)
 
 
 def _hide_internals(repository: GitRepository) -> None:

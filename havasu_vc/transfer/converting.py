@@ -43,7 +43,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import format_commit, read_commit
-from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
+from havasu_vc.store.preparation import attributes_edits
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, ObjectSink, edit_tree, find_entry
 from havasu_vc.transfer.requests import ConvertRequest
@@ -347,9 +347,7 @@ class _Replay:
             return
         kind = kind_named(self.kind)
         if kind.in_files:
-            attributes = attributes_edit(self.repo.git.objects, tree)
-            if attributes is not None:
-                changes[ATTRIBUTES_FILE] = attributes
+            changes.update(attributes_edits(self.repo.git.objects, tree, ()))
         elif kind.of_kart and find_entry(self.repo.git.objects, tree, KART_VERSION) is None:
             changes[KART_VERSION] = KART_VERSION_3
 

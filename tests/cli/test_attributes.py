@@ -123,3 +123,88 @@ def test_what_is_said_later_converts_no_document(tmp_path: Path, line: str) -> N
     assert run_git("status", "--porcelain", cwd=tmp_path / "plain") == ""
     points.write(repo, {1: ("one", 1)})
     assert file.read_text().count("diff=havasu") == 1
+
+
+SAID = (
+    "* text",
+    "* ident",
+    "[!.]* working-tree-encoding=UTF-16",
+    "[!.]* filter=shout",
+    "* !text",
+)
+"""What a person says of all files, which would convert documents."""
+
+
+@pytest.mark.parametrize("line", some(SAID, "* ident"))
+@pytest.mark.parametrize(
+    "folder",
+    some(
+        ("", "nz", "nz/points", "nz/points/.havasu-dataset", "nz/points/.havasu-dataset/meta"),
+        "nz/points",
+    ),
+)
+def test_what_is_said_in_any_folder_converts_no_document(
+    tmp_path: Path, folder: str, line: str
+) -> None:
+    """A plain clone that touches and commits everything leaves a dataset as it is."""
+    place = tmp_path / "work"
+    succeed(invoke(["init", place]))
+    (tmp_path / "points.csv").write_text("id,name\n1,one\n2,two\n")
+    succeed(
+        invoke(["-C", place, "import", tmp_path / "points.csv", "nz/points", "--primary-key", "id"])
+    )
+    own = "# mine\n*.md diff=markdown\n"
+    file = Path(folder, ".gitattributes")
+    (place / file.parent).mkdir(parents=True, exist_ok=True)
+    before = (place / file).read_text() if (place / file).exists() else own
+    (place / file).write_text(f"{before}{line}\n")
+    run_git("add", "-f", "--sparse", file, cwd=place)
+    run_git("commit", "-qm", "Said", cwd=place)
+    # What is converted: ends of lines, and what `ident` puts in.
+    text = "one\r\ntwo $Id: 7 $\r\n"
+    succeed(invoke(["-C", place, "meta", "set", "nz/points", f"description={text}"]))
+
+    inside = ".havasu-dataset" in folder
+    listed = run_git("ls-tree", "-r", "--name-only", "HEAD", cwd=place).splitlines()
+    assert (file.as_posix() in listed) == (not inside)
+    if not inside:
+        assert (place / file).read_text().startswith(f"{before}{line}\n" if folder else "")
+        assert run_git("status", "--porcelain", cwd=place) == ""
+    clone = tmp_path / "plain"
+    run_git("clone", "-q", place, clone, cwd=tmp_path)
+    run_git("config", "filter.shout.clean", "tr a-z A-Z", cwd=clone)
+    documents = [name for name in listed if "/.havasu-dataset/" in name and (clone / name).exists()]
+    assert len(documents) > 5
+    for name in documents:
+        (clone / name).touch()
+    run_git("add", "--renormalize", ".", cwd=clone)
+    assert run_git("status", "--porcelain", cwd=clone) == ""
+    held = (clone / "nz/points/.havasu-dataset/meta/description").read_bytes()
+    assert held == text.encode()
+    succeed(invoke(["-C", place, "meta", "set", "nz/points", "title=t"]))
+    assert run_git("diff", "--name-only", "HEAD^", cwd=place).splitlines() == [
+        "nz/points/.havasu-dataset/meta/title"
+    ]
+
+
+def test_what_is_said_for_one_clone_alone_converts_no_document(tmp_path: Path) -> None:
+    repo = points.make(tmp_path / "work", {1: ("one", 1)})
+    run_git("clone", "-q", repo.path, tmp_path / "plain", cwd=tmp_path)
+    file = tmp_path / "plain/.git/info/attributes"
+    file.write_text("*.md diff=markdown\n* text ident\n")
+    succeed(invoke(["-C", tmp_path / "plain", "status"]))
+
+    assert file.read_text().startswith("*.md diff=markdown\n* text ident\n")
+    asked = run_git(
+        "check-attr",
+        "text",
+        "ident",
+        "filter",
+        "--",
+        *("points/.havasu-dataset/dataset.json", "points/.havasu-dataset/meta/title"),
+        cwd=tmp_path / "plain",
+    )
+    assert {line.rpartition(": ")[2] for line in asked.splitlines()} == {"unset"}
+    before = file.read_text()
+    succeed(invoke(["-C", tmp_path / "plain", "status"]))
+    assert file.read_text() == before

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.index import in_step
 from havasu_vc.store.objects import Signature
-from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
+from havasu_vc.store.preparation import attributes_edits
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import Change, edit_tree
@@ -45,11 +45,10 @@ def commit_dataset(
     parents = [] if head.commit is None else [head.commit]
     base = read_commit(repository.objects, head.commit).tree if head.commit else None
     changes: dict[str, Change] = {f"{internals}/{path}": data for path, data in files.items()}
-    attributes = attributes_edit(repository.objects, base)
-    if attributes is not None:
-        changes[ATTRIBUTES_FILE] = attributes
+    attributes = attributes_edits(repository.objects, base, [internals])
+    changes.update(attributes)
     commit = write_commit(repository, changes, parents, message=message)
-    with in_step(repository, [internals], files=[ATTRIBUTES_FILE] if attributes else []):
+    with in_step(repository, [internals], files=list(attributes)):
         move_head(repository, head, commit, f"commit: {message}")
     return commit
 
