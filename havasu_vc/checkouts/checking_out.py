@@ -22,6 +22,7 @@ from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.checkouts.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptionError,
@@ -424,8 +425,8 @@ class _Following:
         self.changed.append(path)
 
     def _laid_out(
-        self, view: HavasuDataset, tree: str, near: TableState | None
-    ) -> tuple[HavasuDataset, str | None]:
+        self, view: DatasetInFiles, tree: str, near: TableState | None
+    ) -> tuple[DatasetInFiles, str | None]:
         """Return what a table shows, and the tree of it where that is a clustered version."""
         layout = self.state.layout_of(view.path)
         if not layout.clustered:
@@ -485,14 +486,14 @@ _NAMED = 3
 """Refs that a note names."""
 
 
-def havasu_view(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuDataset:
+def havasu_view(repo: OpenRepo, folder: DatasetFolder, revision: str) -> DatasetInFiles:
     """Return the view of a Havasu dataset's folder, unchecked."""
     inside = TreeFolder(repo.git.objects, folder.internals)
     return HavasuDataset(folder.path, inside, repo.storage, revision)
 
 
 def other_refs(
-    repo: OpenRepo, current: HavasuDataset
+    repo: OpenRepo, current: DatasetInFiles
 ) -> tuple[dict[str, OtherRef], tuple[str, ...]]:
     """Return the refs that a dataset's table can show, and why others are left out."""
     found: dict[str, OtherRef] = {}

@@ -33,7 +33,7 @@ from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -119,7 +119,7 @@ def with_layout(
     return replace(state, layouts={**state.layouts, path: layout})
 
 
-def _spec_of(view: HavasuDataset, layout: TableLayout) -> PartitionSpec:
+def _spec_of(view: DatasetInFiles, layout: TableLayout) -> PartitionSpec:
     """Return the spec that rows are dealt out by: what is wanted of columns that are there."""
     if layout.partition is None:
         return view.partition
@@ -128,20 +128,20 @@ def _spec_of(view: HavasuDataset, layout: TableLayout) -> PartitionSpec:
     return replace(wanted, fields=fields)
 
 
-def can_cluster(view: HavasuDataset, layout: TableLayout) -> bool:
+def can_cluster(view: DatasetInFiles, layout: TableLayout) -> bool:
     """Whether there is anything to sort a dataset's rows by that its own files are not."""
     return bool(view.schema.geometries or _spec_of(view, layout).fields)
 
 
 def clustered_version(
     repo: OpenRepo,
-    view: HavasuDataset,
+    view: DatasetInFiles,
     tree: str,
     layout: TableLayout,
     *,
     near: TableState | None = None,
     fresh: bool = False,
-) -> tuple[HavasuDataset, str]:
+) -> tuple[DatasetInFiles, str]:
     """Return a clustered version of a dataset, and its tree: one that is kept, or a new one.
 
     `tree` is the dataset's in git. `near` is a table that shows another version; `fresh`
@@ -159,7 +159,7 @@ def clustered_version(
     return HavasuDataset(view.path, kept, repo.storage, view.revision), kept.tree
 
 
-def clustered_base(repo: OpenRepo, table: TableState) -> HavasuDataset:
+def clustered_base(repo: OpenRepo, table: TableState) -> DatasetInFiles:
     """Return the clustered version that a table was made from."""
     place = _place(repo, table.tree, table.clustered or "")
     found = read_version(repo, table.path, place, table.commit[:10])
@@ -183,7 +183,7 @@ def forget_clustered(
     )
 
 
-def edit_of_clustered(edits: TableEdits, base: HavasuDataset, engine: Engine) -> TreeEdit:
+def edit_of_clustered(edits: TableEdits, base: DatasetInFiles, engine: Engine) -> TreeEdit:
     """Return the edit of a dataset that makes it what its clustered table holds.
 
     Files come in as they are where rows only came; else the row changes do.
@@ -212,8 +212,8 @@ def _place(repo: OpenRepo, tree: str, clustered: str) -> Path:
 
 
 def _kept(
-    repo: OpenRepo, view: HavasuDataset, tree: str, spec: PartitionSpec
-) -> HavasuDataset | None:
+    repo: OpenRepo, view: DatasetInFiles, tree: str, spec: PartitionSpec
+) -> DatasetInFiles | None:
     """Return the newest version that is kept of a tree and dealt out by a spec."""
     places: list[tuple[int, Path]] = []
     for place in _folder(repo).glob(f"{tree}-*{SUFFIX}"):
@@ -226,20 +226,20 @@ def _kept(
     return None
 
 
-def _tree(view: HavasuDataset) -> str:
+def _tree(view: DatasetInFiles) -> str:
     if not isinstance(view.folder, TreeFolder):
         raise TypeError("what is kept is a tree")
     return view.folder.tree
 
 
-def _is_fresh(view: HavasuDataset) -> bool:
+def _is_fresh(view: DatasetInFiles) -> bool:
     """Whether all files of a version were written by one sorting."""
     return not view.deletes and all(e.origin is Origin.IMPORT for e in view.data_entries)
 
 
 def _brought(
     repo: OpenRepo,
-    view: HavasuDataset,
+    view: DatasetInFiles,
     spec: PartitionSpec,
     near: TableState | None,
     storage: Storage,
@@ -254,7 +254,7 @@ def _brought(
         return None
     if base.partition.fields != spec.fields or not _comparable(old, view):
         return None
-    _, edit = replace(base, storage=storage).evolved(view.schema)
+    _, edit = base.with_storage(storage).evolved(view.schema)
     assert isinstance(edit, Edit)
     # Files of a few rows lie in no partition.
     unpartitioned = document_hash(format_partition(PartitionSpec()))
@@ -268,14 +268,14 @@ def _brought(
         return edited(base.folder, edit.finish())
 
 
-def _comparable(old: HavasuDataset, new: HavasuDataset) -> bool:
+def _comparable(old: DatasetInFiles, new: DatasetInFiles) -> bool:
     if not (old.schema.key or new.schema.key):
         return old.schema == new.schema
     curves = [[field.id for field in view.schema.geometries][:1] for view in (old, new)]
     return same_key(old.schema, new.schema) and curves[0] == curves[1]
 
 
-def _documents(base: HavasuDataset, view: HavasuDataset) -> dict[str, bytes | None]:
+def _documents(base: DatasetInFiles, view: DatasetInFiles) -> dict[str, bytes | None]:
     """Return the documents that differ between a version and one to be made from it."""
     now = described(view)
     documents: dict[str, bytes | None] = dict.fromkeys(described(base).keys() - now.keys())
@@ -296,8 +296,8 @@ CLUSTERED = "-clustered"
 
 @contextmanager
 def clustered(
-    repo: OpenRepo, view: HavasuDataset, location: Path, spec: PartitionSpec
-) -> Iterator[HavasuDataset]:
+    repo: OpenRepo, view: DatasetInFiles, location: Path, spec: PartitionSpec
+) -> Iterator[DatasetInFiles]:
     """Yield a dataset of the same rows in clustered files, which go when the block ends."""
     with short_lived_folder(location, TEMPORARY) as scratch:
         storage = replace(
@@ -308,7 +308,7 @@ def clustered(
 
 
 def sorted_anew(
-    repo: OpenRepo, view: HavasuDataset, storage: Storage, spec: PartitionSpec
+    repo: OpenRepo, view: DatasetInFiles, storage: Storage, spec: PartitionSpec
 ) -> Folder:
     """Return the documents of a dataset with the rows of another in files anew, all staged."""
     column = next(iter(view.schema.geometries), None)
@@ -336,7 +336,7 @@ def sorted_anew(
     return edited(None, new.edit(files))
 
 
-def described(view: HavasuDataset) -> dict[str, bytes]:
+def described(view: DatasetInFiles) -> dict[str, bytes]:
     """Return the documents that say what a dataset is to people."""
     return {
         f"meta/{name}": view.folder.read_blob(blob)

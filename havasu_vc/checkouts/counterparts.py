@@ -40,7 +40,7 @@ from havasu_vc.datasets.kinds import (
     kind_told_by,
     usual_kind,
 )
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError
@@ -97,7 +97,7 @@ def no_table(path: str) -> str:
 
 def table_view(
     repo: OpenRepo, folder: DatasetFolder, revision: str, *, near: Iterable[str] = ()
-) -> HavasuDataset:
+) -> DatasetInFiles:
     """Return the Havasu dataset that a dataset's table shows.
 
     `near` are trees of other versions whose counterparts one may be made from.
@@ -109,7 +109,7 @@ def table_view(
     return counterpart(repo, view, near=near) if files is None else files
 
 
-def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuDataset:
+def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> DatasetInFiles:
     """Return the Havasu dataset that the table of a tree of internals shows."""
     marker = _marker(repo, path, tree, revision)
     return table_view(repo, DatasetFolder(path, marker, tree, tree), revision)
@@ -144,7 +144,7 @@ def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
     return kind.marker
 
 
-def counterpart(repo: OpenRepo, view: Dataset, *, near: Iterable[str] = ()) -> HavasuDataset:
+def counterpart(repo: OpenRepo, view: Dataset, *, near: Iterable[str] = ()) -> DatasetInFiles:
     """Return the Havasu dataset with the rows of another one: one that is kept, or a new one."""
     place = _place(repo, view.path, _tree(view))
     found = read_version(repo, view.path, place, view.revision)
@@ -184,7 +184,7 @@ def _made(
             if base is None or old.compare(view) is None:
                 continue
             properties = _properties(view)
-            base = replace(base, storage=storage)
+            base = base.with_storage(storage)
             edit = havasu_difference(base, old, view, properties, engine)
             if edit is not None:
                 return edited(base.folder, edit), data_files(edit)
@@ -202,7 +202,7 @@ def data_files(edit: TreeEdit) -> set[str]:
 
 
 def havasu_edit(
-    view: Dataset, engine: Engine, properties: Properties, old: HavasuDataset | None = None
+    view: Dataset, engine: Engine, properties: Properties, old: DatasetInFiles | None = None
 ) -> TreeEdit:
     """Return the edit that makes a new Havasu dataset of another kind's; files are staged.
 
@@ -216,7 +216,7 @@ def havasu_edit(
 
 
 def havasu_difference(
-    base: HavasuDataset,
+    base: DatasetInFiles,
     old: Dataset,
     new: Dataset,
     properties: Properties,
@@ -313,7 +313,7 @@ def keep_version(
     return TreeFolder(kept, tree)
 
 
-def read_version(repo: OpenRepo, path: str, place: Path, revision: str) -> HavasuDataset | None:
+def read_version(repo: OpenRepo, path: str, place: Path, revision: str) -> DatasetInFiles | None:
     """Return the version that is kept in a file, if it is whole."""
     try:
         tree, kept = parse_objects(place.read_bytes(), str(place))

@@ -27,7 +27,7 @@ from havasu_vc.checkouts.counterparts import needs_counterpart, tree_view
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConflictError, DatasetNotFoundError, SchemaViolationError, StateError
 from havasu_vc.records import dataclass
@@ -88,7 +88,7 @@ def require_workspace(repo: OpenRepo) -> WorkspaceState:
     return state
 
 
-def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
+def base_view(repo: OpenRepo, table: TableState) -> DatasetInFiles:
     """Return the dataset that a table was made from."""
     if table.clustered is not None:
         from havasu_vc.checkouts.clustered_versions import clustered_base
@@ -97,7 +97,7 @@ def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
     return committed_view(repo, table)
 
 
-def committed_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
+def committed_view(repo: OpenRepo, table: TableState) -> DatasetInFiles:
     """Return the dataset that a table shows, with the files that it has in its commit."""
     return tree_view(repo, table.path, table.tree, table.commit[:10])
 
@@ -117,7 +117,7 @@ def read_table_edits(
     found = open_checked_out(place, table, base.properties.table_uuid)
     place.check_files(table, repo.storage.files)
     if storage is not None:
-        base = replace(base, storage=storage)
+        base = base.with_storage(storage)
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(base, found, table.snapshot_id, engine)
     return EditedTable(table, found.version, edits, _written_branches(found, table))
@@ -143,12 +143,12 @@ def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
     return sorted({path.strip("/") for path in paths} or state.tables)
 
 
-def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+def draft_view(repo: OpenRepo, table: EditedTable) -> DatasetInFiles:
     """Return the dataset that a table holds; its new files go when nobody holds it any more."""
     return _draft(repo, lambda storage: edited_dataset(table.edits, storage))
 
 
-def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+def committed_draft(repo: OpenRepo, table: EditedTable) -> DatasetInFiles:
     """Return the dataset that a table holds, near to what its commit has.
 
     Of a clustered table it has the files of the commit, so that it is compared with other
@@ -159,8 +159,8 @@ def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
         return draft_view(repo, table)
     from havasu_vc.checkouts.clustered_versions import edit_of_clustered
 
-    def made(storage: Storage) -> HavasuDataset:
-        base = replace(committed_view(repo, known), storage=storage)
+    def made(storage: Storage) -> DatasetInFiles:
+        base = committed_view(repo, known).with_storage(storage)
         with repo.settings.open_engine(0) as engine:
             edit = edit_of_clustered(table.edits, base, engine)
         return HavasuDataset(base.path, edited(base.folder, edit), storage, "the workspace")
@@ -168,7 +168,7 @@ def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
     return _draft(repo, made)
 
 
-def _draft(repo: OpenRepo, make: Callable[[Storage], HavasuDataset]) -> HavasuDataset:
+def _draft(repo: OpenRepo, make: Callable[[Storage], DatasetInFiles]) -> DatasetInFiles:
     folder = _scratch(repo)
     storage = replace(repo.storage, staging=DataFileStore(folder))
     try:

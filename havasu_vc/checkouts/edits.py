@@ -309,7 +309,7 @@ def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> T
         elif known.clustered is not None:
             from havasu_vc.checkouts.clustered_versions import edit_of_clustered
 
-            committed = replace(committed_view(repo, known), storage=transaction.storage)
+            committed = committed_view(repo, known).with_storage(transaction.storage)
             edit = edit_of_clustered(table.edits, committed, engine)
         else:
             edit = edit_of(table.edits, transaction.storage, engine)

@@ -150,7 +150,7 @@ def _edits_at(repo: OpenRepo, place: TablePlace, transaction: Transaction) -> Ed
     except (HavasuError, KeyError) as error:
         raise RevisionNotFoundError(state.commit) from error
     _require_same(table, uuid, state.path, location)
-    base = replace(base, storage=transaction.storage)
+    base = base.with_storage(transaction.storage)
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(base, table, state.snapshot_id, engine)
     return EditedTable(state, table.version, edits)
@@ -211,10 +211,7 @@ def edit_of_served(
 ) -> TreeEdit:
     """Return the edit of the base that makes it what a table shows; it may be none."""
     revision = base.commit[:10]
-    view = replace(
-        tree_view(repo, base.path, base.tree, revision),
-        storage=transaction.storage,
-    )
+    view = tree_view(repo, base.path, base.tree, revision).with_storage(transaction.storage)
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(view, table, base.snapshot_id, engine)
         if needs_counterpart(repo, base.tree):

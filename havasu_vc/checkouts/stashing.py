@@ -25,7 +25,7 @@ from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import is_in_files, kind_of
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     ConflictError,
@@ -278,8 +278,8 @@ def _shows(place: TablePlace, stash: Stash) -> bool:
 
 
 def _laid_out(
-    repo: OpenRepo, state: WorkspaceState, view: HavasuDataset, tree: str
-) -> tuple[HavasuDataset, str | None]:
+    repo: OpenRepo, state: WorkspaceState, view: DatasetInFiles, tree: str
+) -> tuple[DatasetInFiles, str | None]:
     """Return what a table is to show of a dataset: in clustered files if it has such."""
     known, layout = state.tables[view.path], state.layout_of(view.path)
     if known.clustered is None or not layout.clustered:
@@ -308,7 +308,7 @@ def _edit(repo: OpenRepo, storage: Storage, old: Dataset, new: Dataset) -> TreeE
     return TreeEdit(old.path, {**blobs, **_epochs(before, after)})
 
 
-def _epochs(old: HavasuDataset, new: HavasuDataset) -> dict[str, Change]:
+def _epochs(old: DatasetInFiles, new: DatasetInFiles) -> dict[str, Change]:
     """Return what becomes of the markers: of an epoch that one version closed, all at once."""
     before, after = old.folder.items(EDITS), new.folder.items(EDITS)
     found: dict[str, Change] = {}
@@ -330,7 +330,7 @@ def _epochs(old: HavasuDataset, new: HavasuDataset) -> dict[str, Change]:
 
 def _view(
     repo: OpenRepo, transaction: Transaction, path: str, edit: TreeEdit
-) -> tuple[HavasuDataset, str]:
+) -> tuple[DatasetInFiles, str]:
     """Return HEAD's dataset after an edit, and the tree that it would have."""
     folder = transaction.folders[path]
     sink = transaction.storage.sink

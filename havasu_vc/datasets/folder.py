@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
@@ -27,6 +27,7 @@ from havasu_vc.store.objects import (
 )
 from havasu_vc.store.trees import (
     TREE,
+    Change,
     blobs_below,
     edit_tree,
     find_entry,
@@ -37,10 +38,7 @@ from havasu_vc.store.trees import (
     tree_difference,
 )
 
-if TYPE_CHECKING:
-    from havasu_vc.datasets.protocol import TreeEdit
-
-__all__ = ["Folder", "MemoryFolder", "TreeFolder", "documents_of", "edited"]
+__all__ = ["Folder", "FolderEdit", "MemoryFolder", "TreeFolder", "documents_of", "edited"]
 
 
 class Folder(Protocol):
@@ -66,6 +64,18 @@ class Folder(Protocol):
 
     def difference(self, new: Folder, path: str) -> Iterator[tuple[str, str | None, str | None]]:
         """Yield path, old id and new id of every blob below a path that differs."""
+
+
+class FolderEdit(Protocol):
+    """The changes of a folder: what of a `TreeEdit` tells how the folder is after it."""
+
+    @property
+    def blobs(self) -> Mapping[str, Change]:
+        """By path: new bytes, what is stored, or None to remove."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the folder is empty before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +245,7 @@ def _tree_id(files: Mapping[str, bytes]) -> str:
     return object_id("tree", format_tree(entries))
 
 
-def edited(old: Folder | None, edit: TreeEdit) -> Folder:
+def edited(old: Folder | None, edit: FolderEdit) -> Folder:
     """Return a dataset's folder as it is after an edit."""
     if isinstance(old, TreeFolder) and not edit.fresh:
         draft = Draft(old.source)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from havasu_vc.datasets.folder import Folder
-    from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.protocol import Dataset, NewTable, RunsEach
+    from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, NewTable, RunsEach
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.model.findings import Finding
     from havasu_vc.model.schema import Schema
@@ -259,7 +258,7 @@ def findings_in(
     return kind_named(view.kind).findings(view, engine, full=full, checked=checked)
 
 
-def require_files(view: Dataset, what: str = "this") -> HavasuDataset:
+def require_files(view: Dataset, what: str = "this") -> DatasetInFiles:
     """Return the view of data files that a dataset must have; `what` needs them."""
     found = view.in_files
     if found is None:

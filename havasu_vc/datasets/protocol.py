@@ -8,7 +8,7 @@ do, a method answers with None, and `in_files` is the view of its data files whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
@@ -27,20 +27,32 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.folder import Folder, TreeFolder
-    from havasu_vc.datasets.havasu.build import NewDataset
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.havasu.file_columns import Mask, Record
+    from havasu_vc.datasets.havasu.plan import FileLayout
+    from havasu_vc.datasets.havasu.writing import WrittenFile
     from havasu_vc.datasets.matching import SideSource
     from havasu_vc.datasets.storage import Storage
-    from havasu_vc.formats.havasu.properties import Digest
+    from havasu_vc.formats.havasu.deltas import Delta
+    from havasu_vc.formats.havasu.entry import Entry
+    from havasu_vc.formats.havasu.markers import Epoch
+    from havasu_vc.formats.havasu.properties import (
+        Digest,
+        PartitionSpec,
+        Properties,
+        Snapshot,
+        SortOrder,
+    )
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
 __all__ = [
     "Dataset",
     "DatasetEdit",
+    "DatasetInFiles",
     "DiffPlan",
     "EarlierImport",
     "NewTable",
+    "NewTableInFiles",
     "Predicate",
     "Reading",
     "RunTasks",
@@ -202,7 +214,7 @@ class NewTable(Protocol):
         """The columns that it will have; the key among them may be one that it gives."""
 
     @property
-    def files(self) -> NewDataset | None:
+    def files(self) -> NewTableInFiles | None:
         """Itself where tasks write its rows to data files; None where `write` takes them."""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -210,6 +222,21 @@ class NewTable(Protocol):
 
     def finish(self) -> TreeEdit:
         """Return the edit that makes the dataset of the rows that were taken in."""
+
+
+class NewTableInFiles(NewTable, Protocol):
+    """A dataset while it is made, whose rows tasks write to data files."""
+
+    @property
+    def layout(self) -> FileLayout:
+        """The form of its files."""
+
+    @property
+    def hilbert(self) -> str | None:
+        """The name of the column along whose curve rows stand; None for key order."""
+
+    def edit(self, files: Iterable[WrittenFile]) -> TreeEdit:
+        """Return what a commit changes to have this dataset, made of these files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +360,7 @@ class Dataset(Protocol):
         """
 
     @property
-    def in_files(self) -> HavasuDataset | None:
+    def in_files(self) -> DatasetInFiles | None:
         """Itself where its rows stand in data files that can be shown as they are, else None."""
 
     def check_guard(self) -> None:
@@ -436,3 +463,134 @@ class Dataset(Protocol):
         them, and counts again; rows that were written since have nulls. Needed where it does not
         keep what was dropped.
         """
+
+
+class DatasetInFiles(Dataset, Protocol):
+    """A dataset whose rows stand in data files, which can be shown as they are."""
+
+    @property
+    def identity(self) -> str:
+        """The id that it keeps under any path."""
+
+    @property
+    def digests(self) -> Mapping[int, Digest]:
+        """The sum of each column's values, by the column's id."""
+
+    @property
+    def places(self) -> Mapping[int, int]:
+        """The places of its columns, by field id."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The sums."""
+
+    @property
+    def properties(self) -> Properties:
+        """Its identity and other facts."""
+
+    @property
+    def partition(self) -> PartitionSpec:
+        """How rows are dealt out to files."""
+
+    @property
+    def order(self) -> SortOrder:
+        """How rows are ordered in files."""
+
+    @property
+    def layout(self) -> FileLayout:
+        """The form of new files."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch that is open."""
+
+    @property
+    def deltas(self) -> Mapping[str, Delta]:
+        """The live deltas, by id."""
+
+    @property
+    def folded(self) -> Mapping[str, str]:
+        """The deltas that others replaced, by id: which one did."""
+
+    @property
+    def marks(self) -> int:
+        """The sum of the marks of all live deltas."""
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Every file, by sha256; each delete file deletes from live ones, no row twice."""
+
+    @property
+    def stored_entries(self) -> Mapping[str, Entry]:
+        """Every file as deltas have it, by sha256."""
+
+    @property
+    def data_entries(self) -> tuple[Entry, ...]:
+        """Data files, in the order of their keys where that is known, else by name."""
+
+    @property
+    def delete_entries(self) -> tuple[Entry, ...]:
+        """The delete files as deltas have them."""
+
+    @property
+    def deletes(self) -> Mapping[str, tuple[Entry, ...]]:
+        """Delete files by the data file that they delete from."""
+
+    @property
+    def derived_files(self) -> set[str]:
+        """Delete files that stand for others, which folding takes up."""
+
+    @property
+    def rows_in_files(self) -> int:
+        """How many rows its data files have, less those that its delete files take away."""
+
+    def deltas_with(self, files: Collection[str], *, dated: bool = False) -> list[Delta]:
+        """Return the live deltas of some files, and if asked those of the epoch, by id."""
+
+    def stored_files(self, files: Iterable[str]) -> frozenset[str]:
+        """Return the files as deltas have them, of some of `entries`."""
+
+    def entries_at(self, name: str, blob: str) -> tuple[Entry, ...]:
+        """Return the entries of what stands at a path below `files`; none for a tombstone."""
+
+    def data_entries_of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """Return the data files among some, in the order of their keys."""
+
+    def data_entries_where(self, chosen: Callable[[Record], Mask]) -> tuple[Entry, ...]:
+        """Return data files, in the order of their keys; where they are many, only chosen ones."""
+
+    def edited_entries(self, size: int) -> tuple[Entry, ...]:
+        """Return the data files that may be of less than some bytes, and brought by an edit."""
+
+    def last_id_of(self, schemas: Iterable[str]) -> int:
+        """Return the highest id of a column, given the schemas that its files were written with."""
+
+    def past_schema(self, name: str) -> Schema:
+        """Return the schema that some file was written with."""
+
+    def past_document(self, name: str) -> bytes:
+        """Return the schema, partition spec or sort order that some file was written with."""
+
+    def place(self, file: str) -> str:
+        """Return where a data file is or would be, which work may turn out not to need."""
+
+    def file_path(self, entry: Entry) -> str:
+        """Return the path of a data or delete file on this machine, after a look at its size."""
+
+    def delete_paths(self, entry: Entry) -> tuple[str, ...]:
+        """Return the paths of the delete files that delete from a data file."""
+
+    def bring(
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Sequence[Entry] = ()
+    ) -> None:
+        """Have files fetched that work is about to read, all at once, and what deletes from them.
+
+        Those that tell whether delete files hold come along if they can be had, and others
+        that are `helpful`.
+        """
+
+    def scan_file(self, entry: Entry, schema: Schema) -> Iterator[Task]:
+        """Yield tasks that yield the live rows of one data file, in file order."""
+
+    def emptied(self) -> DatasetInFiles:
+        """Return it with the same columns and no rows."""

@@ -14,9 +14,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.keys import DECLARED
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DEFAULT
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, InvalidArgumentError, SchemaViolationError
 from havasu_vc.geo.wkb import to_canonical
@@ -111,7 +110,7 @@ def _field(field: Field, encoding: str) -> Field:
     return replace(field, geometry=replace(geometry, encoding=found))
 
 
-def _refuse_placed(view: HavasuDataset, field: Field, after: Field) -> None:
+def _refuse_placed(view: DatasetInFiles, field: Field, after: Field) -> None:
     """Refuse columns that say in which file or in what order rows are."""
     if (field.geometry is None) == (after.geometry is None):
         return
@@ -125,7 +124,7 @@ def _refuse_placed(view: HavasuDataset, field: Field, after: Field) -> None:
         )
 
 
-def _check_values(view: HavasuDataset, field: Field, encoding: Encoding, engine: Engine) -> None:
+def _check_values(view: DatasetInFiles, field: Field, encoding: Encoding, engine: Engine) -> None:
     tasks = [
         task_of(check_geometries, task, field.name, encoding.value)
         for task in view.scan(columns=[field.name])

@@ -25,8 +25,7 @@ import pyarrow as pa
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
 from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
@@ -460,7 +459,7 @@ def _places(files: Sequence[LiveFile]) -> pa.Array:
     return pa.array(np.concatenate(places))
 
 
-def _columns(view: HavasuDataset, file: LiveFile) -> tuple[str | None, ...] | None:
+def _columns(view: DatasetInFiles, file: LiveFile) -> tuple[str | None, ...] | None:
     """Return each column as an expression over a file, None for one that the file lacks.
 
     None is returned where DuckDB's reader cannot be told how to read the file.

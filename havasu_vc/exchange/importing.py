@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.havasu.build import NewDataset, Report, parse_report, write, write_ranges
+from havasu_vc.datasets.havasu.build import Report, parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.havasu.partitioning import (
@@ -28,7 +28,7 @@ from havasu_vc.datasets.havasu.partitioning import (
     write_places,
 )
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
-from havasu_vc.datasets.protocol import NewTable, TreeEdit
+from havasu_vc.datasets.protocol import NewTable, NewTableInFiles, TreeEdit
 from havasu_vc.datasets.sorting import (
     HILBERT,
     OutOfOrder,
@@ -71,7 +71,7 @@ class Curve:
 
 def write_table(
     tasks: Sequence[Task],
-    new: NewDataset,
+    new: NewTableInFiles,
     storage: Storage,
     engine: Engine,
     *,
@@ -123,7 +123,7 @@ def write_new(
 
 def write_partitioned(
     tasks: Sequence[Task],
-    new: NewDataset,
+    new: NewTableInFiles,
     spec: PartitionSpec,
     storage: Storage,
     engine: Engine,
@@ -194,7 +194,7 @@ def _in_order(reports: Sequence[Report]) -> bool:
 def _sorted(
     tasks: Sequence[Task],
     names: tuple[str, ...],
-    new: NewDataset,
+    new: NewTableInFiles,
     storage: Storage,
     engine: Engine,
 ) -> list[WrittenFile]:

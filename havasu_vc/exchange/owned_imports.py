@@ -13,12 +13,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, cuts_between, deal, sample
-from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report, report_batch
 from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import NewTableInFiles, TreeEdit
 from havasu_vc.datasets.sorting import check_increasing
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import EngineError
@@ -32,7 +31,7 @@ PART_BYTES = 128 << 20
 
 
 def import_dealt(
-    new: NewDataset,
+    new: NewTableInFiles,
     tasks: Sequence[Task],
     keys: Sequence[Task],
     url: str,

@@ -21,9 +21,8 @@ from havasu_vc.datasets.havasu.owners import Owner, report_batch
 from havasu_vc.datasets.havasu.owning import Owning, parts_of
 from havasu_vc.datasets.havasu.parquet import file_name, one_batch
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import check_order, pair_rows, same_key
-from havasu_vc.datasets.protocol import Dataset, DatasetEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetEdit, DatasetInFiles
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.errors import EngineError
 from havasu_vc.history.diff import planned_changes, row_changes
@@ -76,7 +75,7 @@ def _for_owners(edit: Edit, plan: DiffPlan) -> bool:
 
 
 def _take_owned(
-    edit: Edit, plan: DiffPlan, before: HavasuDataset, after: HavasuDataset, engine: Engine
+    edit: Edit, plan: DiffPlan, before: DatasetInFiles, after: DatasetInFiles, engine: Engine
 ) -> None:
     cuts = cuts_of(edit)
     dealing: list[Task] = []
@@ -116,12 +115,12 @@ def _file_of(piece: Piece) -> str | None:
     return file_name(piece.path) if isinstance(piece, FilePiece) else None
 
 
-def _out_of_order(view: HavasuDataset) -> set[str]:
+def _out_of_order(view: DatasetInFiles) -> set[str]:
     """Return the large data files whose rows are in no key order."""
     return {e.file for e in view.data_entries if not lies_in_key_order(view, [e])}
 
 
-def _shared(view: HavasuDataset, pieces: Sequence[Piece], cuts: Cuts) -> list[tuple[Piece, ...]]:
+def _shared(view: DatasetInFiles, pieces: Sequence[Piece], cuts: Cuts) -> list[tuple[Piece, ...]]:
     """Return what each owner reads of a side: what may have keys of its interval."""
     known = {entry.file: key_edges(view, entry) for entry in view.data_entries}
     held: list[list[Piece]] = [[] for _ in range(len(cuts.values) + 1)]

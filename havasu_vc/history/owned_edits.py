@@ -23,8 +23,8 @@ from havasu_vc.datasets.havasu.owners import UNSEEN, OldDeletes, OldFile, Owner,
 from havasu_vc.datasets.havasu.owning import own
 from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.errors import EngineError
 from havasu_vc.formats.havasu.entry import Content, Entry, from_scalar
@@ -54,7 +54,7 @@ Edges: TypeAlias = Mapping[str, tuple[Any | None, Any | None]]
 """The least and the greatest first key of data files, where known."""
 
 
-def can_be_owned(dataset: HavasuDataset, schema: Schema) -> bool:
+def can_be_owned(dataset: DatasetInFiles, schema: Schema) -> bool:
     """Whether intervals of keys of a dataset can be edited apart, to have some columns then."""
     if not same_key(dataset.schema, schema) or dataset.order.is_hilbert:
         return False
@@ -174,7 +174,7 @@ class _Held:
     whole: set[str] = field(default_factory=set)
 
 
-def _held(dataset: HavasuDataset, cuts: Cuts) -> list[_Held]:
+def _held(dataset: DatasetInFiles, cuts: Cuts) -> list[_Held]:
     """Return what there is in each interval."""
     id_ = dataset.key.fields[0].id
     held = [_Held(Interval(id_, low, high)) for low, high in pairwise((None, *cuts.values, None))]
@@ -200,7 +200,7 @@ def _spanning(held: Sequence[_Held], deletes: Sequence[Entry]) -> set[str]:
     return found
 
 
-def key_edges(dataset: HavasuDataset, entry: Entry) -> tuple[Any | None, Any | None]:
+def key_edges(dataset: DatasetInFiles, entry: Entry) -> tuple[Any | None, Any | None]:
     """Return what no first key of a file is below, and what none is above, where known."""
     field = dataset.key.fields[0]
     statistics = entry.statistics.get(field.id)

@@ -27,8 +27,7 @@ from havasu_vc.datasets.havasu.owning import Owning
 from havasu_vc.datasets.havasu.parquet import file_name, group_bytes, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece, pair
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import DatasetEdit
+from havasu_vc.datasets.protocol import DatasetEdit, DatasetInFiles
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, few_of
 from havasu_vc.history.merge import conflict_keys, merge_changes, with_resolutions
@@ -219,7 +218,7 @@ def _files_of(piece: Piece) -> Iterable[str]:
 
 
 def _cut(
-    dataset: HavasuDataset, plans: MergePlans, id_: int
+    dataset: DatasetInFiles, plans: MergePlans, id_: int
 ) -> tuple[Cuts, list[tuple[Interval, ...]]]:
     """Return where owners begin, and each one's interval in parts that fit in memory."""
     least = sorted((low, size) for piece in plans.pieces for low, size in _sizes(piece, id_))
@@ -264,7 +263,7 @@ def _sizes(piece: Piece, id_: int) -> Iterator[tuple[Any, int]]:
                 yield found[0], size * count // max(rows, 1)
 
 
-def _to_be_rewritten(dataset: HavasuDataset, plans: MergePlans) -> frozenset[str]:
+def _to_be_rewritten(dataset: DatasetInFiles, plans: MergePlans) -> frozenset[str]:
     """Return the data files that may be mostly deleted then, as entries tell.
 
     Only a merge of so many rows that it closes the epoch takes files away, and none stays of

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import require_files
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.formats.havasu.deltas import Delta, format_delta, parse_delta
 from havasu_vc.formats.havasu.json_text import unpack
@@ -57,7 +55,7 @@ def _blob(text: str) -> str:
     return text
 
 
-def _versions(repo: OpenRepo, dataset: str, path: str, blob: str) -> tuple[HavasuDataset, Dataset]:
+def _versions(repo: OpenRepo, dataset: str, path: str, blob: str) -> tuple[DatasetInFiles, Dataset]:
     """Return a version that has a delta, and what it is without."""
     part = path.partition(_INSIDE)[2]
     for commit in ("HEAD", *_commits_with(repo, path, blob)):
@@ -74,11 +72,11 @@ def _versions(repo: OpenRepo, dataset: str, path: str, blob: str) -> tuple[Havas
             return view, _before(repo, dataset, path, delta) or view
         alone = _alone(view, delta)
         without = TreeEdit(dataset, {part: None})
-        return alone, replace(alone, folder=edited(alone.folder, without))
+        return alone, alone.after(without)
     raise NotFoundError(f"{dataset}: no commit has the delta {blob[:10]}")
 
 
-def _alone(view: HavasuDataset, delta: Delta) -> HavasuDataset:
+def _alone(view: DatasetInFiles, delta: Delta) -> DatasetInFiles:
     """Return a version that has a delta and the data files it deletes from, and no others."""
     targets = {target for entry in delta.files for target in entry.targets}
     blobs: dict[str, bytes | None] = {}

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.native_types import native_types
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder, format_partition
@@ -96,7 +96,7 @@ class _Known:
     size: int
 
 
-def _layout_of(view: HavasuDataset, known: Collection[_Known], form: TableForm) -> Layout:
+def _layout_of(view: DatasetInFiles, known: Collection[_Known], form: TableForm) -> Layout:
     """Return the layout of a version in a form."""
     types = native_types(view) if form.native else {}
     schema = plain_schema(view.schema, types)
@@ -175,15 +175,15 @@ class Documents:
         self._manifests.forget()
         self.deletes.forget()
 
-    def folder(self, view: HavasuDataset) -> Path:
+    def folder(self, view: DatasetInFiles) -> Path:
         """Return where the documents of a dataset are, whatever its uuid looks like."""
         name = hashlib.sha256(view.properties.table_uuid.encode()).hexdigest()[:32]
         return self.root / name
 
     def show(
         self,
-        view: HavasuDataset,
-        before: HavasuDataset | None,
+        view: DatasetInFiles,
+        before: DatasetInFiles | None,
         snapshot: Snapshot,
         form: TableForm,
     ) -> ShownVersion:
@@ -235,7 +235,7 @@ class Documents:
         """Return a manifest that was written under the name that clients are told."""
         return replace(manifest, path=self.spell(manifest.path))
 
-    def known(self, view: HavasuDataset) -> dict[str, _Known]:
+    def known(self, view: DatasetInFiles) -> dict[str, _Known]:
         """Return what is to be known of the files of a version, by sha256."""
         found, entries = {}, view.entries
         for name in entries:
@@ -347,7 +347,7 @@ class _Files:
 
     def __init__(
         self,
-        view: HavasuDataset,
+        view: DatasetInFiles,
         known: dict[str, _Known],
         folder: Path,
         form: TableForm,

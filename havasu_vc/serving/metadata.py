@@ -16,8 +16,7 @@ from pathlib import Path
 
 from havasu_vc.checkouts import table_view
 from havasu_vc.datasets.havasu.far import far_dataset, url_of
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
 from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -116,7 +115,7 @@ class TableMaker:
         """Have documents in a bucket, where clients see them."""
         self.documents.shared = self.wanted.shared = place
 
-    def _staging(self, view: HavasuDataset) -> Path:
+    def _staging(self, view: DatasetInFiles) -> Path:
         """Return where clients write files of a table, as this machine sees it."""
         return self.root / "staging" / self.documents.folder(view).name
 
@@ -125,7 +124,7 @@ class TableMaker:
         for each in (self._loaded, self._shown, self.documents):
             each.forget()
 
-    def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
+    def view(self, repo: OpenRepo, path: str, version: Version) -> DatasetInFiles:
         """Return the dataset that a version's snapshot shows."""
         folder = DatasetFolder(path, version.marker, version.tree, version.tree)
         return self._within_reach(repo, table_view(repo, folder, version.commit.id[:10]))
@@ -137,7 +136,7 @@ class TableMaker:
         files = view.in_files
         return view if files is None else self._within_reach(repo, files)
 
-    def _within_reach(self, repo: OpenRepo, view: HavasuDataset) -> HavasuDataset:
+    def _within_reach(self, repo: OpenRepo, view: DatasetInFiles) -> DatasetInFiles:
         """Return a view that finds its data files where they are."""
         place = self._places.made(str(repo.git.git_directory), lambda: (far_place(repo),))[0]
         return far_dataset(view, place) or view
@@ -197,7 +196,7 @@ class TableMaker:
         A view that was looked into holds the names of all its files, so there are two at a time.
         """
         made: list[tuple[Snapshot, Layout, tuple[str, ...]]] = []
-        now: HavasuDataset | None = self.view(repo, path, versions[0])
+        now: DatasetInFiles | None = self.view(repo, path, versions[0])
         for version, older in zip_longest(versions[:MOST], versions[1:]):
             if version is None or now is None:
                 break
@@ -213,7 +212,7 @@ class TableMaker:
         path: str,
         version: Version,
         before: Version | None,
-        views: tuple[HavasuDataset, HavasuDataset | None],
+        views: tuple[DatasetInFiles, DatasetInFiles | None],
         form: TableForm,
     ) -> tuple[Snapshot, Layout, tuple[str, ...]]:
         bare = Snapshot(
@@ -242,7 +241,7 @@ class TableMaker:
     def _assembled(
         self,
         path: str,
-        view: HavasuDataset,
+        view: DatasetInFiles,
         versions: Sequence[Version],
         shown: Sequence[tuple[Snapshot, Layout]],
         branch: str | None,

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from havasu_vc.datasets.havasu.entries import is_outside
 from havasu_vc.datasets.kinds import is_in_files, require_files
 from havasu_vc.errors import DatasetNotFoundError, NoBranchError
 from havasu_vc.exchange.boxes import Box, parse_box
@@ -42,7 +43,7 @@ from havasu_vc.sharing.requests import DataRequest, FetchRequest, Part
 from havasu_vc.store.command import GitResult
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
     from havasu_vc.formats.havasu.entry import Entry
     from havasu_vc.store.trees import DatasetFolder
 
@@ -217,8 +218,8 @@ def _is_sound(repo: OpenRepo, folder: DatasetFolder, revision: str) -> bool:
     return broken is None
 
 
-def _entries(view: HavasuDataset, box: Box | None) -> Iterator[Entry]:
+def _entries(view: DatasetInFiles, box: Box | None) -> Iterator[Entry]:
     for entry in view.data_entries:
-        if entry.location is None and (box is None or not view.is_outside(entry, box)):
+        if entry.location is None and (box is None or not is_outside(entry, box, view.schema)):
             yield entry
             yield from view.deletes.get(entry.file, ())

@@ -29,9 +29,8 @@ from pyspark.sql import types as T
 from havasu_vc.datasets.havasu.far import far_dataset
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, scan_matching
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.matching import Comparison
-from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.session import is_apart, setting
 from havasu_vc.engine.settings import Settings
@@ -477,7 +476,7 @@ def view_at(
     return in_place(repo, view, url, session=session)
 
 
-def havasu_view(view: Dataset) -> HavasuDataset:
+def havasu_view(view: Dataset) -> DatasetInFiles:
     """Return a view that is of a Havasu dataset; raises for other kinds."""
     files = view.in_files
     if files is not None:

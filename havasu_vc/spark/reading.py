@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 from havasu_vc.datasets.havasu.live import Comparable, LiveFile, SpatialTest, ValueRange, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.statistics import block_names
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
 from havasu_vc.engine.session import ensure_package, is_connect
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
@@ -199,7 +198,7 @@ def _needed(
 
 def _union(
     spark: SparkSession,
-    view: HavasuDataset,
+    view: DatasetInFiles,
     files: Sequence[LiveFile],
     schema: Schema,
     blocks: Sequence[SpatialTest],
@@ -219,7 +218,7 @@ def _union(
     return reduce(DataFrame.union, parts)
 
 
-def _is_beyond_spark(view: HavasuDataset, file: LiveFile) -> bool:
+def _is_beyond_spark(view: DatasetInFiles, file: LiveFile) -> bool:
     """Whether a file has an encoding that Spark's vectorised reader lacks.
 
     Of ours only floats ever had it, in files from before they were stored as Spark reads
@@ -243,7 +242,7 @@ def _scanned(spark: SparkSession, view: Dataset, schema: Schema) -> DataFrame:
     return frame_of(spark, view.scan(schema.names), rows_of, spark_schema(schema))
 
 
-def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> PhysicalColumns:
+def _file_columns(view: DatasetInFiles, file: LiveFile, schema: Schema) -> PhysicalColumns:
     entry = file.entry
     if entry.origin is Origin.FOREIGN:
         # What others write they name as they like: the file itself must say.

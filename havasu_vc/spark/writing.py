@@ -40,9 +40,8 @@ from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.far import sent
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import conform
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.editing import MODES, changes_of, whole_rows
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.protocol import Engine
@@ -124,7 +123,7 @@ def write(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wanted(repo: Repo, view: HavasuDataset, frame: DataFrame, when: str) -> DataFrame:
+def _wanted(repo: Repo, view: DatasetInFiles, frame: DataFrame, when: str) -> DataFrame:
     """Return the rows of a frame that have new keys, or for which a condition holds."""
     there = read_view(frame.sparkSession, in_place(repo, view, session=frame.sparkSession)).alias(
         "old"
@@ -139,7 +138,7 @@ def _wanted(repo: Repo, view: HavasuDataset, frame: DataFrame, when: str) -> Dat
 
 
 def _owned(
-    repo: Repo, view: HavasuDataset, frame: DataFrame, mode: str, engine: SparkEngine
+    repo: Repo, view: DatasetInFiles, frame: DataFrame, mode: str, engine: SparkEngine
 ) -> TreeEdit:
     """Return the edit that a frame means, made by owners of intervals of keys.
 
@@ -179,7 +178,7 @@ def _stored_rows(batch: pa.RecordBatch, schema: Schema, mode: str) -> pa.RecordB
 
 
 def _staged(
-    view: HavasuDataset, frame: DataFrame, mode: str, engine: Engine, folder: Path
+    view: DatasetInFiles, frame: DataFrame, mode: str, engine: Engine, folder: Path
 ) -> TreeEdit:
     """Return the edit that a frame means, written to files first."""
     if view.key and mode != "overwrite":
@@ -241,7 +240,7 @@ def staged_rows(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
         yield from whole_rows(pa.Table.from_batches([batch]), schema).to_batches()
 
 
-def _changes(view: HavasuDataset, files: Sequence[StagedFile], mode: str) -> Iterator[ChangeBatch]:
+def _changes(view: DatasetInFiles, files: Sequence[StagedFile], mode: str) -> Iterator[ChangeBatch]:
     """Yield the changes that staged rows mean; they come in key order, file after file."""
     for file in files:
         for batch in _batches(str(file.path)):

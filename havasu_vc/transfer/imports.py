@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
+from havasu_vc.datasets.havasu.evolving import evolved
 from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, is_away, sent
 from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
@@ -504,7 +505,7 @@ def replacement(
     """
     documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
     if (held := old.in_files) is not None and can_be_owned(held, schema):
-        more, edit = (far or held).evolved(schema)
+        more, edit = evolved(far or held, schema)
         with edit:
             edit.add_documents(documents)
             owned_edit(edit, tasks, "overwrite", engine, url=None if far is None else far.url)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.geo.raster_v1_outlines import Outline, RasterSummary, parse_outlines
 from havasu_vc.geo.raster_v1_pixels import ALLOWED, OpenUrl, opener
@@ -103,7 +103,7 @@ class Rasters:
             yield named, found[named]
 
     def _outlines(
-        self, view: HavasuDataset, name: str, others: Sequence[str]
+        self, view: DatasetInFiles, name: str, others: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows without pixels."""
         from havasu_vc.datasets.havasu.outlines import plan_outlines
@@ -113,7 +113,7 @@ class Rasters:
                 plan_outlines(view, name, others), description=f"Looking at {view.path}"
             )
 
-    def _view(self, path: str, revision: str) -> HavasuDataset:
+    def _view(self, path: str, revision: str) -> DatasetInFiles:
         dataset = self._repo.dataset(path, revision)
         view = dataset.in_files
         if view is None:
@@ -122,7 +122,7 @@ class Rasters:
         return view
 
 
-def raster_column(view: HavasuDataset, wanted: str | None = None) -> str:
+def raster_column(view: DatasetInFiles, wanted: str | None = None) -> str:
     """Return the raster column that is meant."""
     names = [field.name for field in view.schema.fields if field.raster is not None]
     if not names:

@@ -33,10 +33,9 @@ from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.far import FarDataset, far_dataset
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.sorting import HILBERT, cut_ranges, sort_run, with_hilbert
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -256,7 +255,7 @@ FILES_A_TASK = 8
 RUN_TASKS = 4
 
 
-def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
+def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     """Return the edit that leaves a dataset's rows in better files; None when they are good."""
     view.check_guard()
     chosen = files_to_optimize(view)
@@ -297,7 +296,7 @@ def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
     return made if far is None else replace(made, elsewhere=names)
 
 
-def _far_of(view: HavasuDataset, engine: Engine) -> FarDataset | None:
+def _far_of(view: DatasetInFiles, engine: Engine) -> FarDataset | None:
     """Return a dataset as executors read and write it in a bucket, where its data is away."""
     fetcher = view.storage.fetcher
     if not (engine.distributed and view.storage.on_demand and fetcher and view.key):
@@ -325,7 +324,7 @@ def _dealt(
     )
 
 
-def files_to_optimize(view: HavasuDataset) -> list[Entry]:
+def files_to_optimize(view: DatasetInFiles) -> list[Entry]:
     """Return the data files to take up, in the dataset's order; none when all are good."""
     small = view.layout.target_bytes // SMALL_SHARE
     dirty = [entry for entry in view.data_entries if entry.file in view.deletes]
@@ -337,7 +336,7 @@ def files_to_optimize(view: HavasuDataset) -> list[Entry]:
 
 
 def _write(
-    view: HavasuDataset, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
+    view: DatasetInFiles, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
 ) -> list[WrittenFile]:
     names = view.key.names
     curve = next((field for field in view.order.fields if field.transform == "hilbert"), None)
@@ -376,19 +375,19 @@ def _write(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _written(engine: Engine, tasks: Sequence[Task], view: HavasuDataset) -> list[WrittenFile]:
+def _written(engine: Engine, tasks: Sequence[Task], view: DatasetInFiles) -> list[WrittenFile]:
     batches = engine.run(tasks, description=f"Writing {view.path}")
     return [file for batch in batches for file in parse_report(batch).files]
 
 
-def _extent(view: HavasuDataset, column: int) -> Bounds:
+def _extent(view: DatasetInFiles, column: int) -> Bounds:
     """Return the bounds of a geometry column, as entries give them."""
     bounds = Bounds.of(entry.bounds.get(column) for entry in view.data_entries)
     return bounds if bounds is not None else Bounds(0, 0, 0, 0)
 
 
 def _check_same(
-    view: HavasuDataset, files: Sequence[WrittenFile], rows: int, digests: dict[int, Digest]
+    view: DatasetInFiles, files: Sequence[WrittenFile], rows: int, digests: dict[int, Digest]
 ) -> None:
     written = Digests()
     for file in files:
@@ -397,7 +396,7 @@ def _check_same(
         raise CorruptDatasetError(view.path, "the rows written are not the rows that were read")
 
 
-def _tree_edit(view: HavasuDataset, leaving: set[str], files: Sequence[WrittenFile]) -> TreeEdit:
+def _tree_edit(view: DatasetInFiles, leaving: set[str], files: Sequence[WrittenFile]) -> TreeEdit:
     coming = [written.entry for written in files]
     stays = sum(entry.rows for entry in view.entries.values() if entry.file not in leaving)
     if stays + sum(entry.rows for entry in coming) != view.rows:

@@ -22,8 +22,7 @@ from functools import partial
 
 from havasu_vc.datasets.havasu.checks import check_contents
 from havasu_vc.datasets.havasu.ledger import mending_blobs
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -47,7 +46,7 @@ _HINTS = ("`havasu-vc repair DATASET --from COMMIT` takes it as it is there",)
 
 
 def repair_dataset(
-    view: HavasuDataset, engine: Engine, *, parents: Sequence[HavasuDataset] = ()
+    view: DatasetInFiles, engine: Engine, *, parents: Sequence[DatasetInFiles] = ()
 ) -> TreeEdit:
     """Return the edit that makes a dataset sound.
 
@@ -79,7 +78,7 @@ def repair_dataset(
     return TreeEdit(view.path, mending_blobs(view, rows, digests))
 
 
-def sums_of_rows(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
+def sums_of_rows(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     """Return the edit that gives a sound dataset the sums of its rows; None where it has them.
 
     git may have brought a column back, by reverting its drop: rows that were deleted meanwhile
@@ -95,7 +94,7 @@ def sums_of_rows(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
     return TreeEdit(view.path, mending_blobs(view, rows, digests))
 
 
-def has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
+def has_files_of(view: DatasetInFiles, parent: DatasetInFiles) -> bool:
     """Whether a dataset has the files and the columns of a parent that is sound."""
     try:
         parent.check_guard()
@@ -107,7 +106,7 @@ def has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
     )
 
 
-def _as_in(view: HavasuDataset, parent: HavasuDataset) -> TreeEdit:
+def _as_in(view: DatasetInFiles, parent: DatasetInFiles) -> TreeEdit:
     """Return the edit that brings all but texts back to what a parent has."""
     blobs: dict[str, bytes | None] = {EDITS: None}
     for name, blob in parent.folder.blobs(EDITS):
@@ -119,7 +118,7 @@ def _as_in(view: HavasuDataset, parent: HavasuDataset) -> TreeEdit:
     return TreeEdit(view.path, blobs)
 
 
-def _summed(view: HavasuDataset, engine: Engine) -> tuple[int, dict[int, Digest]]:
+def _summed(view: DatasetInFiles, engine: Engine) -> tuple[int, dict[int, Digest]]:
     """Return the sums of a dataset, from its rows."""
     what, anywhere = f"Reading {view.path}", not view.storage.on_demand
     rows, digests = add_up(view.scan(), view.schema, engine, description=what, anywhere=anywhere)
@@ -131,7 +130,7 @@ def _summed(view: HavasuDataset, engine: Engine) -> tuple[int, dict[int, Digest]
     return rows, digests
 
 
-def _refusal(view: HavasuDataset, reason: str) -> NotYetSupportedError:
+def _refusal(view: DatasetInFiles, reason: str) -> NotYetSupportedError:
     return NotYetSupportedError(
         f"{view.path} at {view.revision} has to be merged row by row: {reason}", hints=_HINTS
     )

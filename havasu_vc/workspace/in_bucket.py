@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pyarrow.fs import FileInfo
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import replace_file
@@ -42,7 +42,7 @@ class BucketPlace:
         self._folder = folder
         self._data_url = data_url
         self._places = BucketPlaces(self._table, folder)
-        self._reused: list[HavasuDataset] = []
+        self._reused: list[DatasetInFiles] = []
 
     @property
     def location(self) -> str:
@@ -92,13 +92,13 @@ class BucketPlace:
         for name in self._table.versions().values():
             yield self._places.file(f"{self.location}/{METADATA}/{name}")
 
-    def put(self, view: HavasuDataset, *, copy: bool = True) -> dict[str, FileIdentity]:
+    def put(self, view: DatasetInFiles, *, copy: bool = True) -> dict[str, FileIdentity]:
         """Have the data files of a dataset in the bucket, each under the name of its content."""
         if self._send_missing(view, self._data_files()) < len(view.data_entries):
             self._reused.append(view)
         return {entry.file: FileIdentity(0, entry.size, 0) for entry in view.data_entries}
 
-    def _send_missing(self, view: HavasuDataset, there: Mapping[str, int]) -> int:
+    def _send_missing(self, view: DatasetInFiles, there: Mapping[str, int]) -> int:
         """Send the data files that are not there, and return how many those were."""
         wanted = [e for e in view.data_entries if there.get(f"{e.file}.parquet") != e.size]
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
@@ -104,7 +104,7 @@ class FolderPlace:
         """Yield the metadata files that are there."""
         return (path for _, path in metadata_versions(self._path))
 
-    def put(self, view: HavasuDataset, *, copy: bool) -> dict[str, FileIdentity]:
+    def put(self, view: DatasetInFiles, *, copy: bool) -> dict[str, FileIdentity]:
         """Link the data files of a dataset, or copy them; those that are there stay."""
         with reporting_storage_errors(self.folder):
             (self.folder / "data").mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError
@@ -111,13 +111,13 @@ def _columns_alone(edits: TableEdits, storage: Storage) -> TreeEdit:
     documents = dict(edits.documents)
     if edits.schema == edits.base.schema:
         return TreeEdit(edits.path, {})
-    view = replace(edits.base, storage=storage)
+    view = edits.base.with_storage(storage)
     with Edit(view, layout=edits.layout, documents=documents) as edit:
         return edit.finish(fold=False)
 
 
 def _as_rows(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
-    view = replace(edits.base, storage=storage)
+    view = edits.base.with_storage(storage)
     new = edited_dataset(edits, storage)
     with Edit(view, layout=edits.layout, documents=dict(edits.documents)) as edit:
         take_changes(edit, view, new, engine)
@@ -134,7 +134,7 @@ def _as_files(
     *,
     fold: bool = True,
 ) -> TreeEdit:
-    view = replace(edits.base, storage=storage)
+    view = edits.base.with_storage(storage)
     gone, come = Digests(), Digests()
     with Edit(view, layout=edits.layout, documents=foreign_documents(edits)) as edit:
         tasks = [task for e in edits.removed for task in view.scan_file(e, edits.schema)]
@@ -153,7 +153,7 @@ def _as_files(
         for each, entry in stage_added(edits, storage):
             edit.adopt(entry)
             if few:
-                frame = replace(edits.frame, storage=storage)
+                frame = edits.frame.with_storage(storage)
                 edit.touch(_live_keys(frame, entry, each.deleted))
             come.add(each.measured.digests)
             for rows_gone, positions in _rows_at(str(each.path), edits, each.deleted):
@@ -173,7 +173,7 @@ def _as_files(
         return edit.finish(fold=fold)
 
 
-def _live_keys(view: HavasuDataset, entry: Entry, deleted: Positions) -> Hashes:
+def _live_keys(view: DatasetInFiles, entry: Entry, deleted: Positions) -> Hashes:
     """Return the hashes of the keys of a data file's rows, some deleted ones apart."""
     cache = sound_key_cache(view, entry)
     return cache.keys[~np.isin(cache.positions, deleted)]
@@ -233,12 +233,12 @@ def foreign_documents(edits: TableEdits) -> dict[str, bytes | None]:
     return documents
 
 
-def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
+def edited_dataset(edits: TableEdits, storage: Storage) -> DatasetInFiles:
     """Return the dataset that the table holds; its new files are in `storage`'s staging."""
     base, folder = edits.base, edits.base.folder
     if not isinstance(folder, TreeFolder):
         raise TypeError("what is checked out is in git")
-    view = replace(base, storage=storage)
+    view = base.with_storage(storage)
     staged = stage_added(edits, storage)
     leaving = {entry.file for entry in edits.removed}
     deletes = [
@@ -267,7 +267,7 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
     return HavasuDataset(base.path, TreeFolder(draft, tree), storage, "the workspace")
 
 
-def _rows(base: HavasuDataset, gone: frozenset[str], come: list[Entry]) -> int:
+def _rows(base: DatasetInFiles, gone: frozenset[str], come: list[Entry]) -> int:
     signs = {Content.DATA: 1, Content.DELETES: -1}
     before = sum(signs[base.entries[file].content] * base.entries[file].rows for file in gone)
     return sum(signs[entry.content] * entry.rows for entry in come) - before
@@ -275,7 +275,7 @@ def _rows(base: HavasuDataset, gone: frozenset[str], come: list[Entry]) -> int:
 
 def _deletions(
     edits: TableEdits,
-    view: HavasuDataset,
+    view: DatasetInFiles,
     staged: list[tuple[AddedFile, Entry]],
     leaving: set[str],
     replaced: list[Entry],
@@ -301,7 +301,7 @@ def _read(file: str, path: str, edits: TableEdits, positions: Positions) -> Dele
 
 
 def _carried(
-    edits: TableEdits, view: HavasuDataset, leaving: set[str], replaced: list[Entry]
+    edits: TableEdits, view: DatasetInFiles, leaving: set[str], replaced: list[Entry]
 ) -> dict[str, list[Deletion]]:
     """Return what delete files that go say of rows that stay deleted."""
     carried: dict[str, list[Deletion]] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.schema import Schema
@@ -32,7 +32,7 @@ __all__ = ["read_linked_edits"]
 
 
 def read_linked_edits(
-    base: HavasuDataset, table: Table, snapshot_id: int | None, schema: Schema, engine: Engine
+    base: DatasetInFiles, table: Table, snapshot_id: int | None, schema: Schema, engine: Engine
 ) -> TableEdits:
     """Return how one snapshot of a table differs from a dataset that links to its files.
 

@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -78,7 +78,7 @@ DEFAULT = Flavour.ICEBERG
 class OtherRef:
     """A branch or tag of git to show in the table beside what is checked out."""
 
-    view: HavasuDataset
+    view: DatasetInFiles
     """The dataset there."""
     commit: str
     """Where it is."""
@@ -109,13 +109,13 @@ class Checkout:
 
 
 def materialise(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     place: TablePlace,
     checkout: Checkout,
     *,
     previous: TableState | None = None,
     upon: int | None = None,
-    far: HavasuDataset | None = None,
+    far: DatasetInFiles | None = None,
 ) -> TableState:
     """Make the table at a place show a dataset, and return what is there now.
 
@@ -198,7 +198,7 @@ def _overtaken(place: TablePlace) -> ConcurrentChangeError:
     )
 
 
-def _require_same(table: Table, view: HavasuDataset, place: TablePlace) -> None:
+def _require_same(table: Table, view: DatasetInFiles, place: TablePlace) -> None:
     """Raise when the table is not one of this dataset at this place."""
     if table.metadata.table_uuid != view.properties.table_uuid:
         raise StateError(
@@ -353,12 +353,12 @@ class TableDraft:
             raise ValueError("a draft without a snapshot has no metadata")
         return self.metadata
 
-    def link(self, view: HavasuDataset) -> Mapping[str, FileIdentity]:
+    def link(self, view: DatasetInFiles) -> Mapping[str, FileIdentity]:
         """Put the data files of a dataset into the table; those that are there stay."""
         return self.place.put(view, copy=self._copy)
 
     def show(
-        self, view: HavasuDataset, *, commit: str, tree: str, clustered: str | None = None
+        self, view: DatasetInFiles, *, commit: str, tree: str, clustered: str | None = None
     ) -> Snapshot:
         """Return a snapshot of a dataset: one that is there, or a new one. Its files are linked."""
         numbered = number_layouts(view, self.metadata)
@@ -390,7 +390,7 @@ class TableDraft:
         """When this draft was begun, in milliseconds; later than the version before it."""
         return self._now
 
-    def _describe(self, view: HavasuDataset, numbered: Numbered) -> None:
+    def _describe(self, view: DatasetInFiles, numbered: Numbered) -> None:
         """Bring schemas, specs and orders up to a dataset."""
         known = self.metadata
         last = last_column_id(view, known)
@@ -461,7 +461,7 @@ class TableDraft:
 
 
 def show_as_edits(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     place: TablePlace,
     known: TableState,
     *,

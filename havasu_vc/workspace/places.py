@@ -26,7 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, StorageError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import reporting_storage_errors
@@ -96,7 +96,7 @@ class TablePlace(Protocol):
     def metadata_files(self) -> Iterator[Path]:
         """Yield the metadata files that are there, as files of this machine."""
 
-    def put(self, view: HavasuDataset, *, copy: bool) -> Mapping[str, FileIdentity]:
+    def put(self, view: DatasetInFiles, *, copy: bool) -> Mapping[str, FileIdentity]:
         """Have the data files of a dataset there, and return what tells them from others."""
 
     def publish(self, table: Table | None, metadata: TableMetadata, flavour: Flavour) -> Table:

@@ -16,7 +16,7 @@ import numpy as np
 
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.parquet import Positions
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.tables.positions import write_position_deletes
@@ -28,7 +28,7 @@ __all__ = ["write_batch"]
 
 
 def write_batch(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     sources: Iterable[Entry],
     folder: Path,
     describe: Callable[[Entry], tuple[int, DataFile]],

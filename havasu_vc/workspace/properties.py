@@ -8,7 +8,7 @@ rows where they are rather than sorted anew.
 
 from __future__ import annotations
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.tables.table import Table
@@ -52,7 +52,7 @@ _WRITING = {
 }
 
 
-def _definitions(view: HavasuDataset) -> dict[str, str]:
+def _definitions(view: DatasetInFiles) -> dict[str, str]:
     """Return the definitions of the systems that columns name, by their names here.
 
     All of them: whether a name alone says the same to others only PROJ can tell, which
@@ -62,12 +62,12 @@ def _definitions(view: HavasuDataset) -> dict[str, str]:
     return {f"{CRS_WKT}{name}": wkt for name, wkt in view.header.crs.items() if name in named}
 
 
-def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) -> dict[str, str]:
+def checked_out_properties(view: DatasetInFiles, flavour: Flavour, version: int) -> dict[str, str]:
     """Return the properties that the table of a dataset gets with a checkout."""
     return {**dataset_properties(view, flavour), VERSION: str(version)}
 
 
-def dataset_properties(view: HavasuDataset, flavour: Flavour) -> dict[str, str]:
+def dataset_properties(view: DatasetInFiles, flavour: Flavour) -> dict[str, str]:
     """Return the properties that every table of a dataset has, wherever it is."""
     found = dict(view.properties.others)
     title = view.header.meta.get("title")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from havasu_vc.datasets.havasu.native_types import native_types
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.iceberg.metadata import format_metadata_3
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -200,7 +200,7 @@ FOR_DUCKDB = "duckdb.metadata.json"
 """The document's name."""
 
 
-def show_to_duckdb(view: HavasuDataset, metadata: TableMetadata, folder: Path) -> None:
+def show_to_duckdb(view: DatasetInFiles, metadata: TableMetadata, folder: Path) -> None:
     """Have the document of a table there, or none where its files call nothing a geometry."""
     types = native_types(view)
     snapshot = metadata.snapshot

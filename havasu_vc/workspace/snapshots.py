@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder, parse_partition
 from havasu_vc.formats.iceberg.entries import data_file_of
@@ -82,7 +82,7 @@ class SnapshotParts:
 
     def write(
         self,
-        view: HavasuDataset,
+        view: DatasetInFiles,
         origin: Mapping[str, str],
         batches: Sequence[DeleteBatch],
     ) -> tuple[Snapshot, tuple[DeleteBatch, ...]]:
@@ -156,7 +156,7 @@ class SnapshotParts:
         return self.numbered.spec_ids[entry.partition_spec]
 
     def _deletes(
-        self, view: HavasuDataset, batches: Sequence[DeleteBatch], live: dict[str, int]
+        self, view: DatasetInFiles, batches: Sequence[DeleteBatch], live: dict[str, int]
     ) -> tuple[tuple[DeleteBatch, ...], tuple[DeleteBatch, ...], list[tuple[int, DataFile]]]:
         """Return the batches that stay, the one that comes, and the files of that."""
         sources = {entry.file: entry for entry in delete_sources(view)}
@@ -187,7 +187,7 @@ class SnapshotParts:
         return [replace(m, path=self.table.places.written(Path(local_path(m.path)))) for m in made]
 
 
-def totals_of(view: HavasuDataset) -> dict[str, str]:
+def totals_of(view: DatasetInFiles) -> dict[str, str]:
     """Return what the summary of a snapshot says of all of a dataset's data files."""
     entries = view.data_entries
     rows, size = sum(entry.rows for entry in entries), sum(entry.size for entry in entries)
@@ -240,7 +240,7 @@ def _data(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
 # Which of the position delete files that were written before serve a checkout again.
 
 
-def delete_sources(view: HavasuDataset) -> tuple[Entry, ...]:
+def delete_sources(view: DatasetInFiles) -> tuple[Entry, ...]:
     """Return the live delete files of a dataset."""
     found = [entry for entry in view.entries.values() if entry.content is Content.DELETES]
     return tuple(sorted(found, key=lambda entry: entry.file))
@@ -425,7 +425,7 @@ class Numbered:
         return self.specs[self.spec_ids[entry.partition_spec]]
 
 
-def number_layouts(view: HavasuDataset, known: TableMetadata | None) -> Numbered:
+def number_layouts(view: DatasetInFiles, known: TableMetadata | None) -> Numbered:
     """Return the layouts of a dataset as numbered in its table, or in a new one."""
     schemas, schema_id = _numbered({} if known is None else known.schemas, view.schema, 0)
     specs = dict({} if known is None else known.partition_specs)
@@ -469,7 +469,7 @@ def _numbered(
     return found, number
 
 
-def past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
+def past_spec(view: DatasetInFiles, name: str) -> PartitionSpec:
     """Return the partition spec that entries call so."""
     if name == view.layout.partition_hash:
         return view.partition
@@ -477,7 +477,7 @@ def past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
     return parse_partition(view.past_document(name), where)
 
 
-def last_column_id(view: HavasuDataset, known: TableMetadata | None) -> int:
+def last_column_id(view: DatasetInFiles, known: TableMetadata | None) -> int:
     """Return the last column id of a dataset's table: where new columns are counted from.
 
     It lies some random way above the dataset's highest, so that columns which two

@@ -27,6 +27,7 @@ from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.plan import FileLayout, past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
@@ -119,7 +120,7 @@ class AddedFile:
 class TableEdits:
     """How a table differs from the dataset that was checked out."""
 
-    base: HavasuDataset
+    base: DatasetInFiles
     """The dataset as it was checked out."""
     schema: Schema
     """The columns now."""
@@ -154,7 +155,7 @@ class TableEdits:
         return not self.touches_rows and not self.documents
 
     @cached_property
-    def frame(self) -> HavasuDataset:
+    def frame(self) -> DatasetInFiles:
         """The dataset with the documents that it has now, and the files it had."""
         documents = dict(self.documents)
         for each in self.added:
@@ -166,7 +167,7 @@ class TableEdits:
         return entry.rows - len(deleted_before(self.base, entry))
 
 
-def deleted_before(base: HavasuDataset, entry: Entry) -> Positions:
+def deleted_before(base: DatasetInFiles, entry: Entry) -> Positions:
     """Return which rows of a data file were deleted when it was checked out."""
     found = deleted_positions(entry.file, base.delete_paths(entry))
     return _NOTHING if found is None else found
@@ -184,7 +185,7 @@ class RowsApart:
     """Rows of the others that live again, by file."""
 
 
-def rows_apart(base: HavasuDataset, now: Iterable[tuple[Entry, Positions]]) -> RowsApart:
+def rows_apart(base: DatasetInFiles, now: Iterable[tuple[Entry, Positions]]) -> RowsApart:
     """Return what differs in data files, given which rows of each are deleted now."""
     emptied: dict[str, Entry] = {}
     deleted: dict[str, Positions] = {}
@@ -204,8 +205,8 @@ def rows_apart(base: HavasuDataset, now: Iterable[tuple[Entry, Positions]]) -> R
 
 
 def _with_documents(
-    view: HavasuDataset, documents: Mapping[str, bytes], schema: Schema
-) -> HavasuDataset:
+    view: DatasetInFiles, documents: Mapping[str, bytes], schema: Schema
+) -> DatasetInFiles:
     folder = view.folder
     if not isinstance(folder, TreeFolder):
         raise TypeError("what is checked out is in git")
@@ -217,7 +218,7 @@ def _with_documents(
 
 
 def read_edits(
-    base: HavasuDataset,
+    base: DatasetInFiles,
     table: Table,
     base_snapshot: int | None,
     engine: Engine,
@@ -266,13 +267,13 @@ def read_edits(
     )
 
 
-def _path_here(base: HavasuDataset, name: str) -> Path | None:
+def _path_here(base: DatasetInFiles, name: str) -> Path | None:
     """Return where a data file of the dataset is, by its name in the table; None for others."""
     entry = base.entries.get(name.removesuffix(".parquet"))
     return None if entry is None else Path(base.file_path(entry))
 
 
-def _file_of(live: SnapshotFile, base: HavasuDataset) -> Entry:
+def _file_of(live: SnapshotFile, base: DatasetInFiles) -> Entry:
     """Return the entry of a data file that was checked out."""
     found = _known_file(live.file.path, base)
     if found is None:
@@ -280,7 +281,7 @@ def _file_of(live: SnapshotFile, base: HavasuDataset) -> Entry:
     return found
 
 
-def _known_file(location: str, base: HavasuDataset) -> Entry | None:
+def _known_file(location: str, base: DatasetInFiles) -> Entry | None:
     name = location.rpartition("/")[2].partition(".")[0]
     return base.entries.get(name)
 
@@ -306,7 +307,7 @@ class ComingFile:
 
 
 def come_files(
-    base: HavasuDataset, table: Table, files: Iterable[SnapshotFile], schema: Schema
+    base: DatasetInFiles, table: Table, files: Iterable[SnapshotFile], schema: Schema
 ) -> list[ComingFile]:
     """Return data files that came, those that do not say all of themselves as copies."""
     metadata = table.metadata
@@ -328,7 +329,7 @@ def come_files(
 
 
 def added_files(
-    base: HavasuDataset,
+    base: DatasetInFiles,
     layout: FileLayout,
     coming: Sequence[ComingFile],
     deleted: Callable[[str], Positions],
@@ -365,7 +366,7 @@ def added_files(
 
 
 def _live_alone(
-    each: ComingFile, schema: Schema, deleted: Positions, base: HavasuDataset
+    each: ComingFile, schema: Schema, deleted: Positions, base: DatasetInFiles
 ) -> ComingFile:
     path = copy_rows(each.source, schema, base.storage.keys, deleted=deleted)
     known = known_fields(schema, base.schema)
@@ -374,7 +375,7 @@ def _live_alone(
 
 
 def measure_files(
-    base: HavasuDataset, layout: FileLayout, added: Iterable[ComingFile], engine: Engine
+    base: DatasetInFiles, layout: FileLayout, added: Iterable[ComingFile], engine: Engine
 ) -> list[Measured]:
     """Return what is in each file that came; those that were looked at before are recalled."""
     keys = base.storage.keys
@@ -402,7 +403,7 @@ def _unsorted(layout: FileLayout) -> FileLayout:
 
 
 def changed_documents(
-    base: HavasuDataset, schema: Schema, files: Iterable[FileSchema]
+    base: DatasetInFiles, schema: Schema, files: Iterable[FileSchema]
 ) -> dict[str, bytes]:
     """Return the documents that other columns make."""
     documents: dict[str, bytes] = {}
@@ -414,7 +415,9 @@ def changed_documents(
     return documents
 
 
-def layout_after(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> FileLayout:
+def layout_after(
+    base: DatasetInFiles, schema: Schema, documents: Mapping[str, bytes]
+) -> FileLayout:
     """Return what new files are written with once some documents have changed."""
     if SCHEMA not in documents:
         return base.layout
@@ -430,7 +433,7 @@ class _Sources:
         table: Table,
         current: Snapshot | None,
         files: FileDifference,
-        base: HavasuDataset,
+        base: DatasetInFiles,
     ) -> None:
         self._base = base
         self._table = table

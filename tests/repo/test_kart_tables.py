@@ -16,7 +16,7 @@ import shapely
 from havasu_vc import Repo
 from havasu_vc.checkouts.counterparts import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.checkouts.requests import CheckoutRequest
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import (
     CorruptDatasetError,
     KeyViolationError,
@@ -70,7 +70,7 @@ def documents(repo: Repo) -> list[Path]:
     return sorted((repo.git.data_folder / "kart").glob("*.table"))
 
 
-def shown(repo: Repo, revision: str = "HEAD") -> HavasuDataset:
+def shown(repo: Repo, revision: str = "HEAD") -> DatasetInFiles:
     return tree_view(repo.opened, "points", tree(repo, revision), revision)
 
 

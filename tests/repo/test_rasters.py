@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc.datasets.havasu.entries import is_outside
 from havasu_vc.datasets.havasu.file_checks import ValueCheck
 from havasu_vc.datasets.havasu.live import SpatialTest, live_files
 from havasu_vc.errors import GeometryError, SchemaViolationError
@@ -343,7 +344,7 @@ def test_files_know_where_on_the_globe_their_rasters_are(repo: CheckedRepo, tmp_
         ((0, 44, 10, 45), False),
         ((178, 46, 179, 47), False),
     ):
-        assert view.is_outside(entry, box) is not there
+        assert is_outside(entry, box, view.schema) is not there
         for predicate in SpatialPredicate:
             test = SpatialTest(number, predicate, Window.of_bounds(Bounds(*box)))
             assert bool(live_files(view, tests=[test])) is there

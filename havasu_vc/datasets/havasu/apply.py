@@ -8,7 +8,7 @@ compared before anything is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,36 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.edit import Edit
+    from havasu_vc.datasets.protocol import DatasetInFiles
+    from havasu_vc.model.commits import ChangeCounts
 
-__all__ = ["collect_changes"]
+__all__ = ["RowEdit", "collect_changes"]
 
 
-def collect_changes(edit: Edit, changes: Iterator[ChangeBatch]) -> None:
+class RowEdit(Protocol):
+    """An edit that takes rows away and brings others, once they were checked."""
+
+    dataset: DatasetInFiles
+    """The dataset that is edited."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns after the edit."""
+
+    def taken(self, entry: Entry) -> npt.NDArray[np.int64]:
+        """Return the positions of a file that are deleted by this edit so far."""
+
+    def delete(self, entry: Entry, positions: npt.NDArray[np.int64], rows: pa.RecordBatch) -> None:
+        """Take rows away."""
+
+    def insert(self, rows: pa.RecordBatch) -> None:
+        """Bring rows."""
+
+    def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
+        """Count changes into the sums."""
+
+
+def collect_changes(edit: RowEdit, changes: Iterator[ChangeBatch]) -> None:
     """Check changes against the dataset and hand them to an edit."""
     last: pa.RecordBatch | None = None
     for batch in changes:
@@ -55,7 +79,7 @@ class _Hits:
     rows: Hashes
 
 
-def _collect(edit: Edit, batch: ChangeBatch) -> None:
+def _collect(edit: RowEdit, batch: ChangeBatch) -> None:
     dataset = edit.dataset
     old_rows = conform(batch.old_rows(), dataset.schema)
     new_rows = conform(batch.new_rows(), edit.schema)
@@ -90,7 +114,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
     edit.count(batch.counts, old, new)
 
 
-def _look_up(edit: Edit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:
+def _look_up(edit: RowEdit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:
     entries: list[Entry] = []
     files, positions, found_keys, rows = [], [], [], []
     for hits in locate(edit.dataset, needles, keys):
@@ -115,7 +139,7 @@ def _look_up(edit: Edit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:
     )
 
 
-def _keys(rows: pa.RecordBatch, schema: Schema, edit: Edit) -> pa.RecordBatch:
+def _keys(rows: pa.RecordBatch, schema: Schema, edit: RowEdit) -> pa.RecordBatch:
     """Return the keys of rows under the names that the dataset has now, as wide as they get."""
     names, columns = [], []
     for field in edit.dataset.key.fields:
@@ -139,7 +163,11 @@ def _check_updates(batch: ChangeBatch, old: HashedRows, new: HashedRows, schema:
 
 
 def _check_old(
-    edit: Edit, rows: pa.RecordBatch, old: HashedRows, partner: npt.NDArray[np.int64], hits: _Hits
+    edit: RowEdit,
+    rows: pa.RecordBatch,
+    old: HashedRows,
+    partner: npt.NDArray[np.int64],
+    hits: _Hits,
 ) -> None:
     """Raise unless every row that goes is live and what the change says it was."""
     absent = np.flatnonzero(partner < 0)
@@ -159,7 +187,7 @@ def _check_old(
 
 
 def _check_inserts(
-    edit: Edit,
+    edit: RowEdit,
     rows: pa.RecordBatch,
     inserted: npt.NDArray[np.int64],
     partner: npt.NDArray[np.int64],
@@ -184,6 +212,6 @@ def _check_inserts(
             )
 
 
-def _label(edit: Edit, rows: pa.RecordBatch, index: int) -> str:
+def _label(edit: RowEdit, rows: pa.RecordBatch, index: int) -> str:
     names = edit.dataset.key.names or edit.dataset.schema.names[:3]
     return describe_key(tuple(rows.column(name)[index].as_py() for name in names))

@@ -46,7 +46,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
     from havasu_vc.datasets.storage import Storage
 
 __all__ = [
@@ -122,7 +122,7 @@ class NewDataset:
         rows = sum(file.entry.rows for file in written.values())
         return TreeEdit(self.path, blobs, fresh=True, counts=ChangeCounts(inserts=rows))
 
-    def replacing(self, old: HavasuDataset, files: Iterable[WrittenFile]) -> TreeEdit:
+    def replacing(self, old: DatasetInFiles, files: Iterable[WrittenFile]) -> TreeEdit:
         """Return what a commit changes to have these files and documents in place of all others.
 
         The dataset stays what it is, so that what others changed meanwhile meets this.
@@ -161,7 +161,7 @@ def new_table(
     return NewDataset(path, schema, table_uuid=str(uuid.uuid4()), meta=meta, hilbert=hilbert)
 
 
-def remade(old: HavasuDataset, schema: Schema) -> NewDataset:
+def remade(old: DatasetInFiles, schema: Schema) -> NewDataset:
     """Return what takes in the rows of another version of a dataset, in the order of this one."""
     hilbert = schema.geometries[0].id if old.order.is_hilbert and schema.geometries else None
     identity = old.properties.table_uuid

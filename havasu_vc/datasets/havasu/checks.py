@@ -19,8 +19,7 @@ from havasu_vc.datasets.havasu.file_checks import check_files
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.soundness import require_format
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import RunsEach
+from havasu_vc.datasets.protocol import DatasetInFiles, RunsEach
 from havasu_vc.errors import (
     CrsError,
     HavasuError,
@@ -41,7 +40,7 @@ _POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
 def check_dataset(
-    view: HavasuDataset, engine: RunsEach, *, full: bool, checked: set[str] | None = None
+    view: DatasetInFiles, engine: RunsEach, *, full: bool, checked: set[str] | None = None
 ) -> Iterator[Finding]:
     """Yield what is wrong with a dataset; with `full`, read every file of it too.
 
@@ -63,7 +62,7 @@ def check_dataset(
 
 
 def check_contents(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     engine: RunsEach,
     *,
     full: bool,
@@ -92,14 +91,14 @@ def check_contents(
         yield from check_files(view, here, engine, seen, whole=whole, summed=summed)
 
 
-def _check_guard(view: HavasuDataset, findings: Findings) -> bool:
+def _check_guard(view: DatasetInFiles, findings: Findings) -> bool:
     """Check the guard; return whether there are sums that can be compared."""
     with findings.catching(f"{view.path}"):
         view.check_guard()
     return not findings.found
 
 
-def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
+def _check_documents(view: DatasetInFiles, findings: Findings) -> bool:
     """Check what stands once in a dataset; return whether the rest can be told from it."""
     failed = 0
     for name, document in (
@@ -117,7 +116,7 @@ def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
     return True
 
 
-def _check_systems(view: HavasuDataset, findings: Findings) -> None:
+def _check_systems(view: DatasetInFiles, findings: Findings) -> None:
     """Check that the coordinate reference systems that columns name are defined and understood."""
     named = (f.geometry.crs for f in view.schema.geometries if f.geometry is not None)
     for name in sorted({crs for crs in named if crs is not None}):
@@ -131,7 +130,7 @@ def _check_systems(view: HavasuDataset, findings: Findings) -> None:
             findings.add(where, error.message)
 
 
-def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:
+def _check_entries(view: DatasetInFiles, findings: Findings) -> dict[str, Entry]:
     """Check entries, pointers and the documents they name; return the entries that are sound."""
     entries: dict[str, Entry] = {}
     for name, blob in view.folder.blobs("files"):
@@ -162,7 +161,7 @@ def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:
 
 
 def _check_pointer(
-    view: HavasuDataset, blob: str, entry: Entry | None, where: str, findings: Findings
+    view: DatasetInFiles, blob: str, entry: Entry | None, where: str, findings: Findings
 ) -> None:
     if entry is None:
         findings.add(where, "no sound entry below files/ belongs to this pointer")
@@ -176,7 +175,7 @@ def _check_pointer(
         findings.add(where, "its hash or size is not that of the entry")
 
 
-def _check_past(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+def _check_past(view: DatasetInFiles, entries: dict[str, Entry], findings: Findings) -> None:
     """Check that what files were written with is in deltas."""
     wanted: dict[str, str] = {}
     for entry in entries.values():
@@ -198,7 +197,7 @@ def _check_past(view: HavasuDataset, entries: dict[str, Entry], findings: Findin
                     parse_sort_order(data, where)
 
 
-def _check_targets(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+def _check_targets(view: DatasetInFiles, entries: dict[str, Entry], findings: Findings) -> None:
     """Check that each delete file deletes rows of data files that are live."""
     deleted: dict[str, int] = {}
     for file, entry in sorted(entries.items()):
@@ -222,7 +221,7 @@ def _check_targets(view: HavasuDataset, entries: dict[str, Entry], findings: Fin
             )
 
 
-def _check_sums(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+def _check_sums(view: DatasetInFiles, entries: dict[str, Entry], findings: Findings) -> None:
     data = sum(entry.rows for entry in entries.values() if entry.content is Content.DATA)
     deleted = sum(sum(entry.targets.values()) for entry in entries.values())
     if view.rows != data - deleted:
@@ -233,7 +232,7 @@ def _check_sums(view: HavasuDataset, entries: dict[str, Entry], findings: Findin
 
 
 def _check_stored(
-    view: HavasuDataset, entries: dict[str, Entry], findings: Findings
+    view: DatasetInFiles, entries: dict[str, Entry], findings: Findings
 ) -> dict[str, Entry]:
     """Check that files are in the store at their size, and linked ones where they stay.
 
@@ -263,7 +262,7 @@ def _check_stored(
 
 
 def _check_key_caches(
-    view: HavasuDataset, entries: dict[str, Entry], findings: Findings, *, full: bool
+    view: DatasetInFiles, entries: dict[str, Entry], findings: Findings, *, full: bool
 ) -> None:
     """Remove key caches that are damaged; with `full` every byte of them is looked at."""
     for file, entry in sorted(entries.items()):

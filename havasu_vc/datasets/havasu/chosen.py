@@ -23,7 +23,7 @@ from havasu_vc.model.arrays import among
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["plan_chosen"]
 
@@ -47,7 +47,7 @@ class _Difference:
 
 
 def plan_chosen(
-    old: HavasuDataset, new: HavasuDataset, chosen: ChosenKeys, *, live: bool
+    old: DatasetInFiles, new: DatasetInFiles, chosen: ChosenKeys, *, live: bool
 ) -> Reading:
     """Return what has to be read to have the changes of chosen rows."""
     difference = _difference(old, new)
@@ -56,7 +56,7 @@ def plan_chosen(
     return Reading.CHANGES if difference.rows <= MOST_ROWS else Reading.ROWS
 
 
-def _difference(old: HavasuDataset, new: HavasuDataset) -> _Difference:
+def _difference(old: DatasetInFiles, new: DatasetInFiles) -> _Difference:
     gone, come = differing_entries(old, new)
 
     def of(entries: list[Entry], content: Content) -> list[Entry]:
@@ -72,8 +72,8 @@ def _difference(old: HavasuDataset, new: HavasuDataset) -> _Difference:
 
 
 def _may_differ(
-    old: HavasuDataset,
-    new: HavasuDataset,
+    old: DatasetInFiles,
+    new: DatasetInFiles,
     chosen: ChosenKeys,
     difference: _Difference,
     *,
@@ -95,7 +95,7 @@ def _may_differ(
 
 
 def _found(
-    view: HavasuDataset, chosen: ChosenKeys, entries: list[Entry], deletes: list[Entry]
+    view: DatasetInFiles, chosen: ChosenKeys, entries: list[Entry], deletes: list[Entry]
 ) -> list[tuple[int, int]]:
     """Return number of the key and hash of the row, of live rows in some files.
 
@@ -120,7 +120,7 @@ def _found(
 
 
 def _deletions(
-    view: HavasuDataset, chosen: ChosenKeys, entries: list[Entry], carried: set[int]
+    view: DatasetInFiles, chosen: ChosenKeys, entries: list[Entry], carried: set[int]
 ) -> set[tuple[str, int]]:
     """Return the places of rows with one of the keys, those carried over apart, that go."""
     targets = {target: np.empty(0, np.int64) for entry in entries for target in entry.targets}
@@ -134,7 +134,7 @@ def _deletions(
 
 
 def _deleted_rows(
-    view: HavasuDataset, chosen: ChosenKeys, entry: Entry
+    view: DatasetInFiles, chosen: ChosenKeys, entry: Entry
 ) -> list[tuple[int, str, int]]:
     """Return number of the key, data file and position of what one delete file deletes."""
     found = chosen.deleted.get(entry.file)

@@ -43,8 +43,8 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.pieces import Piece
-    from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.matching import SideSource
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = [
     "Alignment",
@@ -121,7 +121,7 @@ class DiffPlan:
         return Task(PAIR_PARTS, (old, new, half_paired, self.old_schema, self.new_schema))
 
 
-def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
+def plan_diff(old: DatasetInFiles, new: DatasetInFiles) -> DiffPlan:
     """Return how to find the changes from one view to another."""
     _bring(old, new, *(each.values() for each in _differing(old, new)))
     gone, come = differing_entries(old, new)
@@ -153,13 +153,15 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     return replace(plan, intervals=intervals)
 
 
-def differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:
+def differing_entries(old: DatasetInFiles, new: DatasetInFiles) -> tuple[list[Entry], list[Entry]]:
     """Return the files that one version alone has, and those that the other alone has."""
     gone, come = _differing(old, new)
     return list(_settled(old, new, gone)), list(_settled(new, old, come))
 
 
-def _differing(old: HavasuDataset, new: HavasuDataset) -> tuple[dict[str, Entry], dict[str, Entry]]:
+def _differing(
+    old: DatasetInFiles, new: DatasetInFiles
+) -> tuple[dict[str, Entry], dict[str, Entry]]:
     """Return the files that deltas of one version alone have, and of the other alone."""
     gone: dict[str, Entry] = {}
     come: dict[str, Entry] = {}
@@ -175,7 +177,7 @@ def _differing(old: HavasuDataset, new: HavasuDataset) -> tuple[dict[str, Entry]
 
 
 def _bring(
-    old: HavasuDataset, new: HavasuDataset, gone: Iterable[Entry], come: Iterable[Entry]
+    old: DatasetInFiles, new: DatasetInFiles, gone: Iterable[Entry], come: Iterable[Entry]
 ) -> None:
     """Have files fetched together that make the difference, or tell whether deletes hold."""
     if new.storage.fetcher is None:
@@ -187,7 +189,9 @@ def _bring(
     new.bring(come, deletes=False, helpful=before)
 
 
-def _settled(view: HavasuDataset, other: HavasuDataset, found: dict[str, Entry]) -> Iterator[Entry]:
+def _settled(
+    view: DatasetInFiles, other: DatasetInFiles, found: dict[str, Entry]
+) -> Iterator[Entry]:
     """Yield the files that one version alone has, with those that stand for delete files."""
     derived, there = view.derived_files, other.derived_files
     yield from (entry for file, entry in found.items() if file in view.entries)
@@ -203,7 +207,7 @@ def _deletes(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _differing_positions(
-    old: HavasuDataset, new: HavasuDataset, gone: list[Entry], come: list[Entry]
+    old: DatasetInFiles, new: DatasetInFiles, gone: list[Entry], come: list[Entry]
 ) -> tuple[dict[str, Positions], dict[str, Positions]]:
     """Return, by data file on both sides, the positions deleted on the old side only, and new."""
     one_sided = {entry.file for entry in (*gone, *come)}
@@ -222,14 +226,14 @@ def _differing_positions(
     return only_old, only_new
 
 
-def _positions(view: HavasuDataset, deletes: list[Entry]) -> dict[str, Positions]:
+def _positions(view: DatasetInFiles, deletes: list[Entry]) -> dict[str, Positions]:
     paths = tuple(view.file_path(entry) for entry in deletes)
     files = {target for entry in deletes for target in entry.targets}
     found = {file: deleted_positions(file, paths) for file in files}
     return {file: positions for file, positions in found.items() if positions is not None}
 
 
-def _file_pieces(view: HavasuDataset, entries: list[Entry]) -> Iterator[FilePiece]:
+def _file_pieces(view: DatasetInFiles, entries: list[Entry]) -> Iterator[FilePiece]:
     deletes = _deletes(entries)
     for entry in sorted(entries, key=lambda entry: entry.file):
         if entry.content is Content.DATA:
@@ -238,7 +242,7 @@ def _file_pieces(view: HavasuDataset, entries: list[Entry]) -> Iterator[FilePiec
 
 
 def _deleted_pieces(
-    view: HavasuDataset, entries: list[Entry], wanted: dict[str, Positions]
+    view: DatasetInFiles, entries: list[Entry], wanted: dict[str, Positions]
 ) -> Iterator[DeletedPiece]:
     for entry in sorted(_deletes(entries), key=lambda entry: entry.file):
         chosen = {file: wanted[file] for file in sorted(entry.targets) if file in wanted}
@@ -258,13 +262,13 @@ def _share(entry: Entry | None, count: int) -> int:
     return 0 if entry is None else entry.size * count // max(entry.rows, 1)
 
 
-def _bring_originals(view: HavasuDataset, entry: Entry, files: Iterable[str]) -> None:
+def _bring_originals(view: DatasetInFiles, entry: Entry, files: Iterable[str]) -> None:
     """Have the data files fetched that a delete file left values to."""
     if needs_data_files(view.file_path(entry), view.schema):
         view.bring([view.entries[file] for file in files], deletes=False)
 
 
-def lies_in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
+def lies_in_key_order(view: DatasetInFiles, entries: list[Entry]) -> bool:
     """Whether all large data files of one side are sorted by key."""
     key = tuple(field.id for field in view.key.fields)
     for entry in entries:
@@ -314,8 +318,8 @@ class _Sampled:
 
 
 def align(
-    old: HavasuDataset,
-    new: HavasuDataset,
+    old: DatasetInFiles,
+    new: DatasetInFiles,
     gone: Sequence[Entry],
     come: Sequence[Entry],
     pieces: tuple[Sequence[Piece], Sequence[Piece]],
@@ -335,7 +339,7 @@ def align(
 
 
 def _sampled(
-    view: HavasuDataset, entries: Sequence[Entry], pieces: Sequence[Piece]
+    view: DatasetInFiles, entries: Sequence[Entry], pieces: Sequence[Piece]
 ) -> tuple[_Sampled, list[Piece]]:
     """Return the row groups of the files whose key cache is here, and the other pieces."""
     known = {view.file_path(e): e for e in entries if e.content is Content.DATA}
@@ -358,7 +362,7 @@ def _sampled(
     return sampled, rest
 
 
-def _sample(view: HavasuDataset, entry: Entry) -> tuple[Hashes, Indices] | None:
+def _sample(view: DatasetInFiles, entry: Entry) -> tuple[Hashes, Indices] | None:
     path = key_cache_path(view.storage.keys, entry.file, shared_schema(view, entry))
     cache = open_key_cache(path)
     try:
@@ -416,7 +420,7 @@ def _matches(
 class MergePlans:
     """How both sides are compared with the base."""
 
-    views: tuple[HavasuDataset, HavasuDataset, HavasuDataset]
+    views: tuple[DatasetInFiles, DatasetInFiles, DatasetInFiles]
     """The base, ours and theirs."""
     ours: DiffPlan
     """From the base to ours."""
@@ -434,6 +438,6 @@ class MergePlans:
         return sum(piece.count for piece in self.pieces)
 
 
-def plan_merge(base: HavasuDataset, ours: HavasuDataset, theirs: HavasuDataset) -> MergePlans:
+def plan_merge(base: DatasetInFiles, ours: DatasetInFiles, theirs: DatasetInFiles) -> MergePlans:
     """Return what merging three versions reads."""
     return MergePlans((base, ours, theirs), plan_diff(base, ours), plan_diff(base, theirs))

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
-from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.delete_writing import GoingRows, write_delete_file
 from havasu_vc.datasets.havasu.documents import past_documents
@@ -46,8 +45,7 @@ from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.owners import OwnerReport
-    from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
     from havasu_vc.model.changes import ChangeBatch
 
 __all__ = ["Edit", "files_to_fold", "is_small", "meets_all"]
@@ -58,7 +56,7 @@ class Edit:
 
     def __init__(
         self,
-        dataset: HavasuDataset,
+        dataset: DatasetInFiles,
         *,
         layout: FileLayout | None = None,
         documents: Mapping[str, bytes | None] | None = None,
@@ -71,7 +69,7 @@ class Edit:
         self._rows = 0
         self._touched = Touched()
         self._superseded: frozenset[str] = frozenset()
-        self._beyond: HavasuDataset | None = None
+        self._beyond: DatasetInFiles | None = None
         self._removed: set[str] = set()
         self._adopted: dict[str, Entry] = {}
         self._elsewhere: set[str] = set()
@@ -358,9 +356,9 @@ class Edit:
     ) -> dict[int, Digest]:
         """Return how digests change where the changes of rows do not tell."""
         blobs = change_blobs(self.dataset, change, documents)
-        folder = edited(self.dataset.folder, TreeEdit(self.dataset.path, blobs))
+        after = self.dataset.after(TreeEdit(self.dataset.path, blobs))
         digests = Digests()
-        for task in replace(self.dataset, folder=folder).scan():
+        for task in after.scan():
             for batch in run_task(task):
                 digests.add(hash_rows(batch, self.schema).digests)
         digests.subtract(self.dataset.snapshot.digests)
@@ -368,7 +366,7 @@ class Edit:
 
 
 def meets_all(
-    dataset: HavasuDataset, schema: Schema, documents: Mapping[str, bytes | None]
+    dataset: DatasetInFiles, schema: Schema, documents: Mapping[str, bytes | None]
 ) -> bool:
     """Whether a change of columns or documents bears on every row, so on every other change."""
     old = dataset.schema

@@ -15,12 +15,12 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["evolved", "revived", "schema_of_items"]
 
 
-def schema_of_items(dataset: HavasuDataset, columns: list[Any], *, keep_ids: bool) -> Schema:
+def schema_of_items(dataset: DatasetInFiles, columns: list[Any], *, keep_ids: bool) -> Schema:
     """Return the schema that the item `schema.json` means when it is set to some columns."""
     last = dataset.last_column_id
     kept = range(last + 1, last + 2 * BLOCK) if keep_ids else range(0)
@@ -28,7 +28,7 @@ def schema_of_items(dataset: HavasuDataset, columns: list[Any], *, keep_ids: boo
     return with_stored_names(schema_of(columns, dataset.schema, new_id=new_id, kept_ids=kept))
 
 
-def evolved(old: HavasuDataset, schema: Schema) -> tuple[dict[str, bytes], Edit]:
+def evolved(old: DatasetInFiles, schema: Schema) -> tuple[dict[str, bytes], Edit]:
     """Return the documents of a dataset under another schema, and an edit that writes them."""
     documents: dict[str, bytes] = {}
     layout = old.layout
@@ -39,11 +39,11 @@ def evolved(old: HavasuDataset, schema: Schema) -> tuple[dict[str, bytes], Edit]
 
 
 def revived(
-    old: HavasuDataset,
+    old: DatasetInFiles,
     schema: Schema,
     back: frozenset[int],
     run: RunTasks,
-) -> tuple[HavasuDataset, dict[str, bytes | None]]:
+) -> tuple[DatasetInFiles, dict[str, bytes | None]]:
     """Return a dataset that has columns again which it dropped, and the documents that say so.
 
     `back` are these columns, or parts of columns, by id. Files that were there before still

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
@@ -54,7 +54,7 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def far_dataset(view: HavasuDataset, url: str | None, *, apart: bool = False) -> FarDataset | None:
+def far_dataset(view: DatasetInFiles, url: str | None, *, apart: bool = False) -> FarDataset | None:
     """Return a dataset that is read at a URL where it is not here; None without a URL.
 
     Where files are away as a rule, those who read `apart` see none of those that are here:
@@ -95,7 +95,7 @@ def as_seen(view: Dataset) -> Dataset:
     return far_dataset(files, storage.fetcher.bucket(), apart=True) or view
 
 
-def is_away(view: HavasuDataset) -> bool:
+def is_away(view: DatasetInFiles) -> bool:
     """Whether some data files are not here, as a rule or by chance."""
     return view.storage.on_demand or not all(map(view.storage.has, view.stored_entries))
 

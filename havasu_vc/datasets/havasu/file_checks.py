@@ -24,10 +24,9 @@ from havasu_vc.datasets.havasu.locate import sound_key_cache
 from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups, read_rows
 from havasu_vc.datasets.havasu.projection import lacks
 from havasu_vc.datasets.havasu.verify import mark_verified, verify_delete_file
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.datasets.pairing import describe_key
-from havasu_vc.datasets.protocol import RunsEach
+from havasu_vc.datasets.protocol import DatasetInFiles, RunsEach
 from havasu_vc.errors import CorruptDataFileError, GeometryError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, from_scalar, parse_entry
 from havasu_vc.geo.bounds import bounds_of
@@ -50,7 +49,7 @@ _REPORT = pa.schema([(name, pa.string()) for name in ("message", "hint", "column
 
 
 def check_files(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     here: Mapping[str, Entry],
     engine: RunsEach,
     checked: set[str],
@@ -90,7 +89,7 @@ def check_files(
         yield from duplicate_keys(view, files)
 
 
-def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
+def _check_digests(view: DatasetInFiles, digests: Digests) -> Iterator[Finding]:
     found = digests.of(view.schema.by_id)
     wrong = [
         field.name
@@ -106,7 +105,7 @@ def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
 
 
 def _check_delete_file(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     entry: Entry,
     here: Mapping[str, Entry],
     findings: Findings,
@@ -124,7 +123,7 @@ def _check_delete_file(
     return len(findings.found) == count
 
 
-def _task(view: HavasuDataset, entry: Entry, deletes: Sequence[Entry], *, hashed: bool) -> Task:
+def _task(view: DatasetInFiles, entry: Entry, deletes: Sequence[Entry], *, hashed: bool) -> Task:
     paths = tuple(view.file_path(delete) for delete in deletes if entry.file in delete.targets)
     return task_of(
         check_data_file,
@@ -372,7 +371,7 @@ class _File:
     deleted: Positions
 
 
-def duplicate_keys(view: HavasuDataset, entries: Sequence[Entry]) -> Iterator[Finding]:
+def duplicate_keys(view: DatasetInFiles, entries: Sequence[Entry]) -> Iterator[Finding]:
     """Yield the keys that more than one live row has."""
     if not view.key or not entries:
         return
@@ -396,7 +395,7 @@ def duplicate_keys(view: HavasuDataset, entries: Sequence[Entry]) -> Iterator[Fi
         low = high
 
 
-def _opened(view: HavasuDataset, entry: Entry) -> _File:
+def _opened(view: DatasetInFiles, entry: Entry) -> _File:
     deleted = deleted_positions(entry.file, view.delete_paths(entry))
     nothing = np.empty(0, np.int64)
     return _File(entry, sound_key_cache(view, entry), nothing if deleted is None else deleted)
@@ -428,7 +427,7 @@ def _equal_hashes(
         )
 
 
-def _key(view: HavasuDataset, file: _File, position: int) -> tuple[object, ...]:
+def _key(view: DatasetInFiles, file: _File, position: int) -> tuple[object, ...]:
     schema = view.schema.select(view.key.names)
     rows = read_rows(view.file_path(file.entry), schema, np.array([position]))
     return tuple(column[0].as_py() for column in rows.columns)

@@ -29,8 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.standing import Changed, Standing, epoch_text
-from havasu_vc.formats.havasu.deltas import Delta
+from havasu_vc.formats.havasu.deltas import ChangedDelta, Delta
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
@@ -282,7 +281,7 @@ def _row(delta: Delta, blob: ObjectId, entry: Entry | None, spans: Spans) -> dic
     row: dict[str, Any] = {
         "delta": bytes.fromhex(delta.id),
         "blob": bytes.fromhex(blob),
-        "epoch": epoch_text(delta.epoch),
+        "epoch": _epoch_text(delta.epoch),
         "file": bytes(32) if entry is None else bytes.fromhex(entry.file),
         "file_known": int(entry is not None),
         "deletes": int(entry is not None and entry.content is Content.DELETES),
@@ -302,6 +301,11 @@ def _row(delta: Delta, blob: ObjectId, entry: Entry | None, spans: Spans) -> dic
     return row
 
 
+def _epoch_text(epoch: tuple[int, str] | None) -> str:
+    """Return the epoch of a delta as columns have it."""
+    return "" if epoch is None else f"{epoch[0]}:{epoch[1]}"
+
+
 def _span(entry: Entry, spans: Spans) -> tuple[Any, Any]:
     statistics = None if spans.key is None else entry.statistics.get(spans.key)
     if statistics is None:
@@ -319,7 +323,8 @@ def _span(entry: Entry, spans: Spans) -> tuple[Any, Any]:
 
 def record_of(
     folder: TreeFolder,
-    standing: Standing,
+    deltas: Mapping[str, Delta],
+    folded: Mapping[str, str],
     table: str,
     schema: Schema,
 ) -> Record:
@@ -328,7 +333,7 @@ def record_of(
 
     spans = Spans.of(schema)
     blobs = {name.rpartition("/")[2].removesuffix(".json"): b for name, b in folder.blobs("files")}
-    live = [(delta, blobs[delta.id]) for delta in standing.live.values()]
+    live = [(delta, blobs[delta.id]) for delta in deltas.values()]
     digests = Digests()
     for delta, _ in live:
         digests.add(delta.digests)
@@ -339,12 +344,12 @@ def record_of(
         sum(delta.rows for delta, _ in live),
         digests.sums,
         sum(delta.marks for delta, _ in live) & _ALL,
-        dict(standing.folded),
+        dict(folded),
         FileColumns(_batch(live, spans)),
     )
 
 
-def next_record(record: Record, folder: TreeFolder, changed: Sequence[Changed]) -> Record:
+def next_record(record: Record, folder: TreeFolder, changed: Sequence[ChangedDelta]) -> Record:
     """Return the record of a tree that differs from a known one in some deltas."""
     from havasu_vc.datasets.digest import Digests
 

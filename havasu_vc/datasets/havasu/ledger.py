@@ -34,7 +34,7 @@ from havasu_vc.model.hashing import Hashes
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = [
     "MOST_KEYS",
@@ -112,12 +112,12 @@ class Change:
     """Whether it is to meet every other change of the epoch."""
     superseded: frozenset[str] = frozenset()
     """Deltas of another side whose content is in this."""
-    beyond: HavasuDataset | None = None
+    beyond: DatasetInFiles | None = None
     """A side whose epoch this is to be later than."""
 
 
 def change_blobs(
-    view: HavasuDataset, change: Change, documents: Mapping[str, bytes | None] | None = None
+    view: DatasetInFiles, change: Change, documents: Mapping[str, bytes | None] | None = None
 ) -> dict[str, bytes | None]:
     """Return the documents by which a dataset changes so, with some others.
 
@@ -177,7 +177,7 @@ def names_of(entry: Entry) -> tuple[str, str, str]:
     return entry.schema, entry.partition_spec, entry.sort_order
 
 
-def _is_full(view: HavasuDataset, epoch: Epoch) -> bool:
+def _is_full(view: DatasetInFiles, epoch: Epoch) -> bool:
     """Whether an epoch has about as many markers as it may have, told from its first folder."""
     folders = view.folder.items(epoch.folder)
     first = min(
@@ -189,7 +189,7 @@ def _is_full(view: HavasuDataset, epoch: Epoch) -> bool:
 
 
 def _marking(
-    view: HavasuDataset, made: Delta, epoch: Epoch, keys: Hashes
+    view: DatasetInFiles, made: Delta, epoch: Epoch, keys: Hashes
 ) -> tuple[Delta, dict[str, bytes | None]]:
     """Return a delta under its name, and its markers."""
     folder, names = epoch.folder, marker_names(keys.tolist())
@@ -205,7 +205,7 @@ def _marking(
 
 
 def _closing(
-    view: HavasuDataset, made: Delta, epoch: Epoch, rest: int, beyond: HavasuDataset | None
+    view: DatasetInFiles, made: Delta, epoch: Epoch, rest: int, beyond: DatasetInFiles | None
 ) -> tuple[Delta, dict[str, bytes | None]]:
     """Return a delta under its name, and what closes the epoch with it.
 
@@ -230,7 +230,7 @@ def _closing(
 
 
 def mending_blobs(
-    view: HavasuDataset, rows: int, digests: Mapping[int, Digest]
+    view: DatasetInFiles, rows: int, digests: Mapping[int, Digest]
 ) -> dict[str, bytes | None]:
     """Return the documents by which a dataset keeps its files and is sound, given its sums.
 

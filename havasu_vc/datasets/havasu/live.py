@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from havasu_vc.datasets.havasu.file_columns import Record
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = [
     "Comparable",
@@ -99,7 +99,7 @@ class LiveFile:
 
 
 def live_files(
-    view: HavasuDataset,
+    view: DatasetInFiles,
     *,
     ranges: Mapping[int, ValueRange] | None = None,
     tests: Sequence[SpatialTest] = (),
@@ -134,12 +134,12 @@ def _may_match(
     return chosen
 
 
-def _live_file(view: HavasuDataset, entry: Entry) -> LiveFile:
+def _live_file(view: DatasetInFiles, entry: Entry) -> LiveFile:
     deleted = sum(each.targets[entry.file] for each in view.deletes.get(entry.file, ()))
     return LiveFile(entry, view.file_path(entry), view.delete_paths(entry), deleted)
 
 
-def _may_hold_all(entry: Entry, ranges: Mapping[int, ValueRange], view: HavasuDataset) -> bool:
+def _may_hold_all(entry: Entry, ranges: Mapping[int, ValueRange], view: DatasetInFiles) -> bool:
     return all(
         may_hold_range(entry.statistics.get(number), wanted, view.schema.by_id[number].type)
         for number, wanted in ranges.items()

@@ -40,7 +40,7 @@ from havasu_vc.model.types import Field, Struct, descendants
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = [
     "Hits",
@@ -70,7 +70,7 @@ class Hits:
 
 
 def locate(
-    dataset: HavasuDataset, needles: Hashes, keys: pa.RecordBatch | None = None
+    dataset: DatasetInFiles, needles: Hashes, keys: pa.RecordBatch | None = None
 ) -> Iterator[Hits]:
     """Yield the live rows whose key hashes are among `needles`, file by file.
 
@@ -89,20 +89,20 @@ def locate(
             yield Hits(entry, found)
 
 
-def entries_holding(dataset: HavasuDataset, keys: pa.RecordBatch) -> tuple[Entry, ...]:
+def entries_holding(dataset: DatasetInFiles, keys: pa.RecordBatch) -> tuple[Entry, ...]:
     """Return the data files that may have a row with one of some keys."""
     schema = dataset.schema
     found = dataset.data_entries_where(lambda record: record.holding(keys, schema))
     return tuple(entry for entry in found if may_hold(entry, keys, schema))
 
 
-def _is_cached(dataset: HavasuDataset, entry: Entry) -> bool:
+def _is_cached(dataset: DatasetInFiles, entry: Entry) -> bool:
     schema = shared_schema(dataset, entry)
     return key_cache_path(dataset.storage.keys, entry.file, schema).exists()
 
 
 def plan_rows(
-    view: HavasuDataset, keys: tuple[tuple[Any, ...], ...], columns: Sequence[str] | None
+    view: DatasetInFiles, keys: tuple[tuple[Any, ...], ...], columns: Sequence[str] | None
 ) -> list[Task]:
     """Return tasks that yield the rows with some keys."""
     wanted = arrow_schema(view.schema.select(view.key.names))
@@ -122,7 +122,7 @@ def plan_rows(
     ]
 
 
-def find_in(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
+def find_in(dataset: DatasetInFiles, entry: Entry, needles: Hashes) -> Found:
     """Return which rows of one data file have keys that hash so, deleted rows included."""
     schema = shared_schema(dataset, entry)
     path = key_cache_path(dataset.storage.keys, entry.file, schema)
@@ -135,7 +135,7 @@ def find_in(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
     return _rebuilt(dataset, entry, schema, path).find(needles)
 
 
-def sound_key_cache(dataset: HavasuDataset, entry: Entry) -> KeyCache:
+def sound_key_cache(dataset: DatasetInFiles, entry: Entry) -> KeyCache:
     """Return the key cache of a data file, checked as a whole and built if need be."""
     schema = shared_schema(dataset, entry)
     path = key_cache_path(dataset.storage.keys, entry.file, schema)
@@ -150,7 +150,7 @@ def sound_key_cache(dataset: HavasuDataset, entry: Entry) -> KeyCache:
     return _rebuilt(dataset, entry, schema, path)
 
 
-def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -> KeyCache:
+def _rebuilt(dataset: DatasetInFiles, entry: Entry, schema: Schema, path: Path) -> KeyCache:
     cache = _build(dataset, entry, schema)
     with suppress(OSError):  # it only spares work next time; the repository may be read-only
         write_key_cache(path, cache)
@@ -158,7 +158,7 @@ def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -
     return open_key_cache(path) or cache
 
 
-def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:
+def shared_schema(dataset: DatasetInFiles, entry: Entry) -> Schema:
     """Return the columns of the dataset that a file has; the others are null in it."""
     return _shared(dataset.schema, dataset.past_schema(entry.schema))
 
@@ -180,7 +180,7 @@ def shared_fields(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, 
     )
 
 
-def _build(dataset: HavasuDataset, entry: Entry, schema: Schema) -> KeyCache:
+def _build(dataset: DatasetInFiles, entry: Entry, schema: Schema) -> KeyCache:
     keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     for batch in read_row_groups(dataset.file_path(entry), schema):
         hashed = hash_rows(batch, schema)
@@ -207,7 +207,7 @@ def may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
     return bool(pc.any(inside).as_py())
 
 
-def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBatch:
+def rows_with_keys(dataset: DatasetInFiles, keys: pa.RecordBatch) -> pa.RecordBatch:
     """Return the live rows whose keys are among some, reading only the row groups they are in.
 
     `keys` has the key columns in stored types. Rows come in no particular order, and rarely
@@ -228,7 +228,7 @@ def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBat
 
 
 def count_apart(
-    dataset: HavasuDataset, keys: pa.RecordBatch, rows: pa.RecordBatch
+    dataset: DatasetInFiles, keys: pa.RecordBatch, rows: pa.RecordBatch
 ) -> ChangeCounts | None:
     """Return how many rows differ where those with some keys became `rows`, by their hashes.
 

@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 
 from havasu_vc.datasets.havasu.parquet import open_parquet
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import GEO
+from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["native_types"]
 
@@ -21,7 +21,7 @@ MOST_ASKED = 256
 _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9]*:[A-Za-z0-9.]+")
 
 
-def native_types(view: HavasuDataset) -> dict[int, str]:
+def native_types(view: DatasetInFiles) -> dict[int, str]:
     """Return the types of Iceberg 3 of columns that data files call geometries, by field id.
 
     Files say so where values are WKB as the standard has it. Of very many files some are asked;

@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.parquet import (
     row_group_starts,
 )
 from havasu_vc.datasets.havasu.projection import plan_projection
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.geo.raster_v1_outlines import OUTLINE_LEAVES
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.rasters import RASTER_TYPE
@@ -28,7 +28,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 __all__ = ["plan_outlines"]
 
 
-def plan_outlines(view: HavasuDataset, raster: str, others: Sequence[str] = ()) -> list[Task]:
+def plan_outlines(view: DatasetInFiles, raster: str, others: Sequence[str] = ()) -> list[Task]:
     """Return tasks that yield the live rows: some columns, and a raster without its pixels."""
     number = view.schema.by_name[raster].id
     schema = view.schema.select(tuple(others))

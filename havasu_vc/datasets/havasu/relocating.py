@@ -43,19 +43,19 @@ from havasu_vc.model.types import descendants
 from havasu_vc.store.disk import replace_file
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["relocated"]
 
 
-def relocated(view: HavasuDataset, homeless: set[str]) -> Settled:
+def relocated(view: DatasetInFiles, homeless: set[str]) -> Settled:
     """Return the files of a dataset, with one delete file that stands for some."""
     made = _made(view, homeless)
     kept = {file: e for file, e in view.stored_entries.items() if file not in homeless}
     return Settled({**kept, made.file: made}, {made.file: tuple(sorted(homeless))})
 
 
-def _made(view: HavasuDataset, homeless: set[str]) -> Entry:
+def _made(view: DatasetInFiles, homeless: set[str]) -> Entry:
     """Return a delete file that stands for some: one that is kept, or a new one."""
     text = "\n".join((view.layout.schema_hash, *sorted(view.stored_entries)))
     name = hashlib.sha256(text.encode()).hexdigest()[:40]
@@ -78,7 +78,7 @@ def _made(view: HavasuDataset, homeless: set[str]) -> Entry:
 class _Relocating:
     """Gives each row that some delete files take away a place."""
 
-    def __init__(self, view: HavasuDataset, homeless: set[str]) -> None:
+    def __init__(self, view: DatasetInFiles, homeless: set[str]) -> None:
         self._view = view
         self._entries = view.stored_entries
         self._homeless = [self._entries[file] for file in sorted(homeless)]

@@ -22,24 +22,24 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["in_question", "without_place"]
 
 
-def without_place(view: HavasuDataset) -> set[str]:
+def without_place(view: DatasetInFiles) -> set[str]:
     """Return the delete files of a dataset that delete what is not live, or what another does."""
     live = view.stored_entries
     homeless = {e.file for e in view.delete_entries if any(t not in live for t in e.targets)}
     return homeless | _clashing(view)
 
 
-def in_question(view: HavasuDataset) -> list[Entry]:
+def in_question(view: DatasetInFiles) -> list[Entry]:
     """Return the delete files that must be read before any is believed; none, once they were."""
     return [entry for found in _sharing(view).values() for entry in found]
 
 
-def _sharing(view: HavasuDataset) -> dict[str, list[Entry]]:
+def _sharing(view: DatasetInFiles) -> dict[str, list[Entry]]:
     """Return the delete files of data files that have several, unless these were compared."""
     sharing: dict[str, list[Entry]] = {}
     for entry in view.delete_entries:
@@ -49,11 +49,11 @@ def _sharing(view: HavasuDataset) -> dict[str, list[Entry]]:
     return {} if not sharing or is_sound(*_mark(view)) else sharing
 
 
-def _mark(view: HavasuDataset) -> tuple[Path, str]:
+def _mark(view: DatasetInFiles) -> tuple[Path, str]:
     return view.storage.files.root, settled_mark(view.folder.tree_id("files"))
 
 
-def _clashing(view: HavasuDataset) -> set[str]:
+def _clashing(view: DatasetInFiles) -> set[str]:
     """Return the delete files that delete a row which another one deletes too."""
     sharing = _sharing(view)
     if not sharing:

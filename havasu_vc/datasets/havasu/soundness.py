@@ -134,7 +134,7 @@ def _check(folder: Folder, path: str, memory: Path | None, table: str, schema: S
     if many and memory is not None and isinstance(folder, TreeFolder):
         from havasu_vc.datasets.havasu.file_columns import keep_record, record_of
 
-        keep_record(memory, record_of(folder, standing, table, schema))
+        keep_record(memory, record_of(folder, standing.live, standing.folded, table, schema))
 
 
 def standing_of(folder: Folder, path: str, memory: Path, table: str, schema: Schema) -> Standing:
@@ -157,7 +157,7 @@ def standing_of(folder: Folder, path: str, memory: Path, table: str, schema: Sch
     elif sound:
         from havasu_vc.datasets.havasu.file_columns import keep_record, record_of
 
-        keep_record(memory, record_of(folder, standing, table, schema))
+        keep_record(memory, record_of(folder, standing.live, standing.folded, table, schema))
     return standing
 
 

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder, TreeFolder
 from havasu_vc.errors import CorruptDatasetError, HavasuError
-from havasu_vc.formats.havasu.deltas import Delta, delta_path, parse_delta, parse_tombstone
+from havasu_vc.formats.havasu.deltas import (
+    ChangedDelta,
+    Delta,
+    delta_path,
+    parse_delta,
+    parse_tombstone,
+)
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.markers import Epoch, marks_of, open_epoch
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.file_columns import FileColumns, Record
 
 __all__ = [
-    "Changed",
     "LiveDeltas",
     "LiveFiles",
     "Standing",
@@ -39,7 +44,6 @@ __all__ = [
     "check_past",
     "delta_of",
     "differing_deltas",
-    "epoch_text",
     "is_sound_since",
     "note_read",
     "read_as_last",
@@ -219,28 +223,9 @@ class LiveFiles(Mapping[str, Entry]):
         return len(self._owners)
 
 
-def epoch_text(epoch: tuple[int, str] | None) -> str:
-    """Return the epoch of a delta as columns have it."""
-    return "" if epoch is None else f"{epoch[0]}:{epoch[1]}"
-
-
 MOST_DIFFERENCES = 20_000
 """Where more files differ, looking at all takes no longer."""
 _ALL = (1 << 128) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A delta, or a tombstone, that came, went or became the other."""
-
-    id: str
-    """The delta's id."""
-    old: Delta | str | None
-    """The one before: a delta, or the id of the one that replaced it."""
-    new: Delta | str | None
-    """The one that stands there."""
-    blob: ObjectId | None
-    """The document that stands there."""
 
 
 _NEAR = 64
@@ -282,10 +267,10 @@ def read_as_last(folder: TreeFolder, where: str, table: str) -> Standing | None:
 
 def differing_deltas(
     new: TreeFolder, files: ObjectId, where: str, *, most: int = MOST_DIFFERENCES
-) -> list[Changed]:
+) -> list[ChangedDelta]:
     """Return what differs below `files` from another tree of `files`."""
     return [
-        Changed(
+        ChangedDelta(
             name.rpartition("/")[2].removesuffix(".json"),
             None if before is None else delta_of(new, name, before, where),
             None if after is None else delta_of(new, name, after, where),
@@ -339,7 +324,7 @@ def check_past(delta: Delta) -> None:
 
 
 def _leads(
-    new: TreeFolder, changed: Collection[Changed], come: Iterable[Delta], where: str
+    new: TreeFolder, changed: Collection[ChangedDelta], come: Iterable[Delta], where: str
 ) -> bool:
     """Whether tombstones that came lead to what is live, and are there for what came."""
     known: dict[str, Delta | str | None] = {each.id: each.new for each in changed}

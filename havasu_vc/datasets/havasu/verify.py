@@ -20,7 +20,7 @@ from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Entry
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = ["mark_verified", "verify_deletes"]
 
@@ -38,7 +38,7 @@ def _mark(folder: Path, file: str) -> Path:
 
 
 def verify_deletes(
-    view: HavasuDataset, deletes: Iterable[Entry], wanted: Mapping[str, Positions]
+    view: DatasetInFiles, deletes: Iterable[Entry], wanted: Mapping[str, Positions]
 ) -> list[str]:
     """Check the delete files that a diff rests on; return those that could not be checked."""
     unchecked = []
@@ -55,7 +55,7 @@ def verify_deletes(
     return unchecked
 
 
-def verify_delete_file(view: HavasuDataset, entry: Entry) -> None:
+def verify_delete_file(view: DatasetInFiles, entry: Entry) -> None:
     """Raise `CorruptDataFileError` unless a delete file carries the rows that it deletes."""
     path = view.file_path(entry)
     positions = read_positions(path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from havasu_vc.datasets.base import StoredDataset, remembered_schema
 from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
-from havasu_vc.datasets.havasu.entries import in_key_order, is_outside, within_box
+from havasu_vc.datasets.havasu.entries import in_key_order, within_box
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
@@ -26,6 +26,7 @@ from havasu_vc.datasets.havasu.soundness import (
 from havasu_vc.datasets.havasu.standing import LiveFiles, Standing, delta_of, table_of
 from havasu_vc.datasets.protocol import (
     Dataset,
+    DatasetInFiles,
     EarlierImport,
     Predicate,
     Reading,
@@ -450,10 +451,6 @@ class HavasuDataset(StoredDataset):
         except HavasuError:
             self.storage.bring(needed)
 
-    def is_outside(self, entry: Entry, box: tuple[float, float, float, float]) -> bool:
-        """Whether no geometry of a data file can lie in a box, nor a raster in one of degrees."""
-        return is_outside(entry, box, self.schema)
-
     def delete_paths(self, entry: Entry) -> tuple[str, ...]:
         """Return the paths of the delete files that delete from a data file."""
         return tuple(self.file_path(delete) for delete in self.deletes.get(entry.file, ()))
@@ -580,7 +577,7 @@ class HavasuDataset(StoredDataset):
 
     def revived(
         self, schema: Schema, back: frozenset[int], run: RunTasks
-    ) -> tuple[HavasuDataset, dict[str, bytes | None]]:
+    ) -> tuple[DatasetInFiles, dict[str, bytes | None]]:
         """Return it with columns again which it dropped, and the documents that say so."""
         from havasu_vc.datasets.havasu.evolving import revived
 

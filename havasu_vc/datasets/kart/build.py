@@ -61,7 +61,7 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.store.trees import Change, Existing, ObjectSink
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.kart.trees import DatasetInFeatures
     from havasu_vc.datasets.storage import Storage
 
 __all__ = [
@@ -219,7 +219,7 @@ def sink_of(storage: Storage) -> ObjectSink:
 
 
 def remade(
-    old: KartDataset, schema: Schema, *, has_key: bool, earlier: EarlierImport | None
+    old: DatasetInFeatures, schema: Schema, *, has_key: bool, earlier: EarlierImport | None
 ) -> NewKartDataset:
     """Return what takes in the rows of another version of a dataset."""
     keys = None if has_key else old.generated_keys
@@ -232,7 +232,7 @@ def remade(
 
 
 def rekeyed_kart(
-    old: KartDataset,
+    old: DatasetInFeatures,
     schema: Schema,
     meta: Mapping[str, bytes | None],
     rows: Iterable[pa.RecordBatch],
@@ -323,7 +323,7 @@ class KeyGiver:
         """Return the keys of rows that are alike to one that went, by their numbers."""
         if self._earlier is None:
             return {}
-        before = cast("KartDataset", self._earlier.find())
+        before = cast("DatasetInFeatures", self._earlier.find())
         limit = self._earlier.limit
         if not _is_near(before.schema, self._schema):
             return {}

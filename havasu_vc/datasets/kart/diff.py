@@ -21,7 +21,7 @@ from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.kart.trees import DatasetInFeatures
     from havasu_vc.datasets.matching import SideSource
     from havasu_vc.model.schema import Schema
 
@@ -34,9 +34,9 @@ TASK_ROWS = 1 << 13
 class KartPlan:
     """Two versions whose features pair up by path."""
 
-    old: KartDataset
+    old: DatasetInFeatures
     """The old side."""
-    new: KartDataset
+    new: DatasetInFeatures
     """The new side."""
     dealt: bool = False
     """Never: paths are keys."""
@@ -70,7 +70,7 @@ class KartPlan:
         raise NotImplementedError("features pair up by path")
 
 
-def can_pair(old: KartDataset, new: KartDataset) -> bool:
+def can_pair(old: DatasetInFeatures, new: DatasetInFeatures) -> bool:
     """Whether a path means the same key in both versions."""
     return bool(new.key) and (
         old.schema.identifier_ids == new.schema.identifier_ids
@@ -79,7 +79,7 @@ def can_pair(old: KartDataset, new: KartDataset) -> bool:
     )
 
 
-def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
+def plan_diff(old: DatasetInFeatures, new: DatasetInFeatures) -> list[Task]:
     """Return tasks that yield, in key order, the changes from one view to another."""
     found = changed_files(old.objects, new.objects, old.features, new.features)
     folders, names = found.folders, found.names
@@ -101,7 +101,9 @@ def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
     return tasks
 
 
-def rows_diff(old: KartDataset, new: KartDataset, keys: Sequence[tuple[Any, ...]]) -> list[Task]:
+def rows_diff(
+    old: DatasetInFeatures, new: DatasetInFeatures, keys: Sequence[tuple[Any, ...]]
+) -> list[Task]:
     """Return tasks that yield the changes of some rows; no other file is read.
 
     Keys are numbers or text, in the order of the key's columns.
@@ -126,7 +128,7 @@ def _side(
     )
 
 
-def _key_order(folders: list[bytes], names: list[bytes], view: KartDataset) -> Any:
+def _key_order(folders: list[bytes], names: list[bytes], view: DatasetInFeatures) -> Any:
     """Return the positions of files in the order of their keys."""
     form: Form = view.form()
     columns = Files(folders, names, Blobs(None)).keys(form)

@@ -47,7 +47,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.kart.trees import DatasetInFeatures
     from havasu_vc.datasets.protocol import Dataset
 
 __all__ = ["KartEdit", "kart_rows", "layout_documents"]
@@ -56,7 +56,7 @@ __all__ = ["KartEdit", "kart_rows", "layout_documents"]
 class KartEdit(AbstractContextManager["KartEdit"]):
     """Collects changes, then says what becomes of the tree. Use it as a context manager."""
 
-    def __init__(self, dataset: KartDataset, *, schema: Schema | None = None) -> None:
+    def __init__(self, dataset: DatasetInFeatures, *, schema: Schema | None = None) -> None:
         """Edit a dataset, perhaps under another schema with the same key."""
         self.dataset = dataset
         self._given = schema or dataset.schema

@@ -8,15 +8,16 @@ Kernels over features: what tasks over disjoint folders, or over changed files, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
 from havasu_vc.formats.kart.columns import Legend
 from havasu_vc.formats.kart.features import FeatureDecoder, RawRows, decode_raw
@@ -29,9 +30,15 @@ from havasu_vc.store.bulk import bulk_reader, fetch_promised
 from havasu_vc.store.objects import ObjectSource, StoredObjects
 from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
 
+if TYPE_CHECKING:
+    from havasu_vc.datasets.folder import TreeFolder
+    from havasu_vc.formats.kart.columns import GeneratedKeys
+    from havasu_vc.model.commits import ChangeCounts
+
 __all__ = [
     "Blobs",
     "ChangedFiles",
+    "DatasetInFeatures",
     "Files",
     "Form",
     "Leaf",
@@ -366,6 +373,49 @@ class Files:
         """Return their rows, in their order."""
         keys, raw = self.read(form)
         return decoder.rows(keys, raw, lambda index: self.place(form, index))
+
+
+class DatasetInFeatures(Dataset, Protocol):
+    """A dataset whose rows stand in git, each in a file of its own."""
+
+    @property
+    def folder(self) -> TreeFolder:
+        """Its folder."""
+
+    @property
+    def structure(self) -> PathStructure:
+        """How the paths of its features are made."""
+
+    @property
+    def legends(self) -> Mapping[str, Legend]:
+        """The legends, by name."""
+
+    @property
+    def generated_keys(self) -> GeneratedKeys | None:
+        """The keys that rows of its source were given; None where they had their own."""
+
+    @property
+    def objects(self) -> Objects:
+        """Where its features are read from, many at a time."""
+
+    @property
+    def features(self) -> str:
+        """The tree of its features; empty when there are none."""
+
+    def where(self, name: str) -> str:
+        """Return how a person finds a document or a feature."""
+
+    def form(self, schema: Schema | None = None) -> Form:
+        """Return what it takes to read its features, in other columns if wanted."""
+
+    def files_of(self, keys: Sequence[tuple[Any, ...]]) -> Files:
+        """Return the features with some keys, given in the order of the key's columns."""
+
+    def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
+        """Return the blob at each path, None where there is none."""
+
+    def note_rows(self, features: str, counts: ChangeCounts) -> None:
+        """Keep how many rows a tree of features has that these changes made of this one's."""
 
 
 def _keys(folders: list[bytes], names: list[bytes], form: Form) -> KeyColumns | None:

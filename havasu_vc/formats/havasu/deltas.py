@@ -32,6 +32,7 @@ from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "ChangedDelta",
     "Delta",
     "delta_path",
     "format_delta",
@@ -73,6 +74,20 @@ class Delta:
     def path(self) -> str:
         """Where its document is, below the dataset's folder."""
         return delta_path(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDelta:
+    """A delta, or a tombstone, that came, went or became the other."""
+
+    id: str
+    """The delta's id."""
+    old: Delta | str | None
+    """The one before: a delta, or the id of the one that replaced it."""
+    new: Delta | str | None
+    """The one that stands there."""
+    blob: str | None
+    """The blob of its document."""
 
 
 def delta_path(identity: str) -> str:

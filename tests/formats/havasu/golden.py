@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import DatasetInFiles
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "format"
 
@@ -157,7 +157,7 @@ def _geoparquet(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({"geo": json.dumps(geo)})
 
 
-def _save(view: HavasuDataset, folder: Path) -> None:
+def _save(view: DatasetInFiles, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name, blob in view.folder.blobs(""):
         place = folder / name
