@@ -147,8 +147,8 @@ def standing_of(folder: Folder, path: str, memory: Path, table: str, schema: Sch
     if recorded and (record := _record_of(folder, memory, table, schema)) is not None:
         return standing_in(folder, where, record)
     standing = read_as_last(folder, where, table)
-    if standing is None and recorded and _record_since(folder, path, memory, table, schema):
-        record = _record_of(folder, memory, table, schema)
+    if standing is None and recorded:
+        record = _record_since(folder, path, memory, table, schema)
         if record is not None:
             return standing_in(folder, where, record)
     standing = standing or read_standing(folder, where)
@@ -196,7 +196,9 @@ def _is_sound_since_last(folder: Folder, path: str, memory: Path | None, table: 
     return is_sound_since(TreeFolder(folder.source, last), folder, f"{path}/files", table)
 
 
-def _record_since(folder: TreeFolder, path: str, memory: Path, table: str, schema: Schema) -> bool:
+def _record_since(
+    folder: TreeFolder, path: str, memory: Path, table: str, schema: Schema
+) -> Record | None:
     """Keep a record of a tree that is sound, made from the last one and from what differs."""
     from havasu_vc.datasets.havasu.file_columns import (
         Spans,
@@ -207,15 +209,16 @@ def _record_since(folder: TreeFolder, path: str, memory: Path, table: str, schem
 
     record = latest_record(memory, table)
     if record is None or record.spans != Spans.of(schema):
-        return False
+        return None
     try:
         changed = differing_deltas(folder, record.files, f"{path}/files")
     except CorruptDatasetError:
-        return False  # git has dropped that tree, or very much differs
+        return None  # git has dropped that tree, or very much differs
     if any(isinstance(each.old, str) or each.new is None for each in changed):
-        return False  # as a rule tombstones stay for ever, and nothing else goes
-    keep_record(memory, next_record(record, folder, changed))
-    return True
+        return None  # as a rule tombstones stay for ever, and nothing else goes
+    record = next_record(record, folder, changed)
+    keep_record(memory, record)
+    return record
 
 
 def _check_replaced(live: Mapping[str, Delta], folded: Mapping[str, str]) -> None:
