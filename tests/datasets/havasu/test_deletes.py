@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,13 +23,17 @@ from havasu_vc.datasets.havasu.deletes import (
     LARGE,
     Deletion,
     are_large,
+    deleted_places,
     large_digest,
+    needs_data_files,
     needs_originals,
+    read_deleted_keys,
     read_deleted_rows,
     read_positions,
 )
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.rasters import RASTER_TYPE, raster_field
 from havasu_vc.model.schema import Schema
@@ -248,6 +253,87 @@ def test_rows_without_large_values_need_no_data_file(repo: Repo) -> None:
     assert isinstance(view, HavasuDataset)
     needing = [needs_originals(view.file_path(entry)) for entry in view.delete_entries]
     assert sorted(needing) == [False, True]
+
+
+def test_keys_and_places_of_deleted_rows(repo: Repo) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    (keys,) = read_deleted_keys(path, view.schema)
+    assert keys.to_pydict() == {"id": [0, 2, 4, 6]}
+    assert deleted_places(path, np.array([1, 3])) == [(entry.file, 2), (entry.file, 6)]
+
+
+def test_a_delete_file_needs_data_files_for_large_values_and_for_later_columns(repo: Repo) -> None:
+    repo.write("t", pa.table({"id": [7]}), mode="delete")
+    view = repo.dataset("t")
+    assert isinstance(view, HavasuDataset)
+    paths = sorted(map(view.file_path, view.delete_entries), key=needs_originals)
+    assert [needs_data_files(path, view.schema) for path in paths] == [False, True]
+    later = Field(9, "later", Primitive.INT)
+    after = Schema((*view.schema.fields, later), view.schema.identifier_ids)
+    assert [needs_data_files(path, after) for path in paths] == [True, True]
+    keys = Schema(view.schema.fields[:1], view.schema.identifier_ids)
+    assert [needs_data_files(path, keys) for path in paths] == [False, True]
+
+
+def test_of_deleted_rows_only_those_that_are_wanted_come(repo: Repo) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    paths = {entry.file: view.file_path(entry)}
+
+    def read(*positions: int, without: int | None = None) -> list[int]:
+        def kept(rows: pa.RecordBatch) -> pa.Array | None:
+            return None if without is None else pc.not_equal(rows.column("id"), without)
+
+        where = {entry.file: np.array(positions, np.int64)}
+        found = read_deleted_rows(path, view.schema, where, paths, kept=kept)
+        return [row["id"] for each in found for row in each.rows.to_pylist()]
+
+    assert read(0, 2, 4, 6) == [0, 2, 4, 6]
+    assert read(0, 2, 4, 6, without=2) == [0, 4, 6]
+    # A position that this delete file does not carry is no row of it.
+    assert read(1, 4, 5) == [4]
+    assert read(2, without=2) == []
+
+
+def test_rows_of_two_data_files_are_told_apart(tmp_path: Path) -> None:
+    schema = Schema((Field(1, "id", Primitive.LONG, required=True),), (1,))
+    store = DataFileStore(tmp_path / "store")
+    one, other = "a" * 64, "b" * 64
+    pieces = [
+        Deletion(file, np.array([1, 2]), batch_of([{1: first + 1}, {1: first + 2}], schema))
+        for file, first in ((one, 10), (other, 20))
+    ]
+    layout = FileLayout(schema, "columns", "parts", "order")
+    written = write_delete_file(pieces, layout, store, origin=Origin.EDIT)
+    assert written is not None
+    path = str(store.path(written.entry.file))
+    for wanted, ids in (
+        ({one: [1], other: [2]}, [11, 22]),
+        ({one: [2]}, [12]),
+        ({other: [1, 2]}, [21, 22]),
+        ({one: [3], other: []}, []),
+    ):
+        where = {file: np.array(places, np.int64) for file, places in wanted.items()}
+        found = list(read_deleted_rows(path, schema, where, {}))
+        assert [row["id"] for each in found for row in each.rows.to_pylist()] == ids
+        assert all(len(each.positions) for each in found)
+
+
+def test_a_large_value_that_is_another_one_is_told(repo: Repo, tmp_path: Path) -> None:
+    view, path = delete_file(repo)
+    (entry,) = view.data_entries
+    table = pq.read_table(view.file_path(entry))
+    notes = table.column("note").to_pylist()
+    notes[6] = "x" * len(notes[6])
+    other = tmp_path / "other.parquet"
+    index = table.schema.get_field_index("note")
+    changed = table.set_column(index, table.schema.field("note"), [pa.array(notes)])
+    pq.write_table(changed, other, store_schema=False)
+    with pytest.raises(CorruptDataFileError, match="not the one recorded"):
+        list(read_deleted_rows(path, view.schema, read_positions(path), {entry.file: str(other)}))
+    with pytest.raises(CorruptDataFileError, match="has no data file"):
+        list(read_deleted_rows(path, view.schema, read_positions(path), {}))
 
 
 def test_deletes_of_one_file_may_come_in_pieces_in_order_of_files(tmp_path: Path) -> None:
