@@ -8,6 +8,7 @@ import hashlib
 import struct
 from datetime import datetime
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -308,14 +309,19 @@ def test_rows_of_two_data_files_are_told_apart(tmp_path: Path) -> None:
     written = write_delete_file(pieces, layout, store, origin=Origin.EDIT)
     assert written is not None
     path = str(store.path(written.entry.file))
-    for wanted, ids in (
-        ({one: [1], other: [2]}, [11, 22]),
-        ({one: [2]}, [12]),
-        ({other: [1, 2]}, [21, 22]),
-        ({one: [3], other: []}, []),
+    cut = tmp_path / "cut.parquet"
+    pq.write_table(pq.read_table(path), cut, row_group_size=1)
+    for place, (wanted, ids) in product(
+        (path, str(cut)),
+        (
+            ({one: [1], other: [2]}, [11, 22]),
+            ({one: [2]}, [12]),
+            ({other: [1, 2]}, [21, 22]),
+            ({one: [3], other: []}, []),
+        ),
     ):
         where = {file: np.array(places, np.int64) for file, places in wanted.items()}
-        found = list(read_deleted_rows(path, schema, where, {}))
+        found = list(read_deleted_rows(place, schema, where, {}))
         assert [row["id"] for each in found for row in each.rows.to_pylist()] == ids
         assert all(len(each.positions) for each in found)
 

@@ -2,24 +2,36 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets import sorting
+from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu import edit as editing
-from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
+from havasu_vc.datasets.havasu import verify
+from havasu_vc.datasets.havasu.checks import check_dataset
+from havasu_vc.datasets.havasu.delete_writing import write_delete_file
+from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.owners import GoneRows, OwnerReport
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.verify import verify_delete_file
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.havasu.writing import write_data_files
+from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import CorruptDataFileError, PatchError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Primitive
 from havasu_vc.testing.dataset_contract import Change, changes_between, described, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, rows_in, run_all
-from havasu_vc.testing.tables import Row, canonical_row
+from havasu_vc.testing.tables import Row, batch_of, canonical_row
 from tests.datasets.thresholds import tiny_thresholds
 
 SCHEMA = Schema(
@@ -311,3 +323,296 @@ def test_a_delete_file_that_lies_is_found(datasets: MemoryDatasets) -> None:
         lying = replace(entry, targets={target: 2})
         with pytest.raises(CorruptDataFileError, match="other rows than its entry says"):
             verify_delete_file(view, lying)
+
+
+# The parts of an edit, one by one
+
+
+def table_of(datasets: MemoryDatasets, *, edits: int = 0) -> HavasuDataset:
+    """Return a table with a file of an import, and a small one for each of some edits."""
+    view, rows = datasets.new(SCHEMA, ROWS), ROWS
+    for number in range(edits):
+        after = [*rows, {1: 100 + number, 2: "new", 3: None}]
+        view, rows = apply(datasets, view, rows, after), after
+    return view
+
+
+def new_row(number: int) -> pa.RecordBatch:
+    return batch_of([{1: number, 2: "new", 3: None}], SCHEMA)
+
+
+def bring(edit: Edit, rows: pa.RecordBatch) -> None:
+    """Bring new rows, and count them."""
+    edit.insert(rows)
+    nothing = hash_rows(rows.slice(0, 0), SCHEMA)
+    edit.count(ChangeCounts(inserts=rows.num_rows), nothing, hash_rows(rows, SCHEMA))
+
+
+def delete_first(edit: Edit, entry: Entry) -> None:
+    """Take the first row of the import away, and count it."""
+    rows = batch_of(ROWS[:1], SCHEMA)
+    edit.delete(entry, np.array([0]), rows)
+    nothing = hash_rows(rows.slice(0, 0), SCHEMA)
+    edit.count(ChangeCounts(deletes=1), hash_rows(rows, SCHEMA), nothing)
+
+
+def imported(view: HavasuDataset) -> Entry:
+    return next(entry for entry in view.entries.values() if entry.origin is Origin.IMPORT)
+
+
+def after(datasets: MemoryDatasets, edit: Edit, **options: Any) -> HavasuDataset:
+    """Return the table after an edit, which is sound."""
+    found = datasets.after(edit.dataset, edit.finish(**options))
+    found.check_guard()
+    return found
+
+
+def marked(view: HavasuDataset) -> int:
+    """Return how many markers there are."""
+    return sum(name.count("/") > 1 for name, _ in view.folder.blobs("edits"))
+
+
+def test_rows_put_aside_go_when_an_edit_ends(
+    datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "MOST_BYTES", 0)
+    view = table_of(datasets)
+    scratch = datasets.storage.staging.scratch
+    with Edit(view) as edit:
+        bring(edit, new_row(100))
+        assert list(scratch.iterdir())
+    assert not list(scratch.iterdir())
+
+
+def test_each_row_that_changes_has_a_marker(datasets: MemoryDatasets) -> None:
+    view = table_of(datasets)
+    before = marked(view)
+    with Edit(view) as edit:
+        for number in range(3):
+            bring(edit, new_row(100 + number))
+        delete_first(edit, imported(view))
+        edit.touch(np.array([1 << 60], np.uint64))
+        assert marked(after(datasets, edit)) == before + 5
+
+
+@pytest.mark.parametrize(("count", "epoch"), [(4, 0), (5, 1)])
+def test_an_edit_of_too_many_rows_closes_the_epoch(
+    datasets: MemoryDatasets, count: int, epoch: int
+) -> None:
+    with tiny_thresholds(most_deltas=100, most_keys=4), Edit(table_of(datasets)) as edit:
+        for number in range(count):
+            bring(edit, new_row(100 + number))
+        assert after(datasets, edit).epoch.number == epoch
+    with Edit(table_of(datasets)) as edit:
+        edit.touch(None)
+        assert after(datasets, edit).epoch.number == 1
+
+
+def test_documents_come_and_go(datasets: MemoryDatasets) -> None:
+    view = table_of(datasets)
+    with Edit(view, documents={"meta/title": b"One"}) as edit:
+        edit.add_documents({"meta/description": b"Two"})
+        view = after(datasets, edit)
+    assert view.folder.read("meta/title") == b"One"
+    assert view.folder.read("meta/description") == b"Two"
+    with Edit(view) as edit:
+        edit.add_documents({"meta/title": None})
+        assert after(datasets, edit).folder.read("meta/title") is None
+
+
+def test_a_file_goes_with_all_of_its_rows(datasets: MemoryDatasets) -> None:
+    view = table_of(datasets, edits=1)
+    entry = imported(view)
+    with Edit(view) as edit:
+        edit.remove(entry)
+        gone = hash_rows(batch_of(ROWS, SCHEMA), SCHEMA)
+        edit.count_digests(ChangeCounts(deletes=len(ROWS)), gone.digests, {})
+        found = after(datasets, edit)
+    assert entry.file not in found.entries
+    assert same(found, [{1: 100, 2: "new", 3: None}])
+    assert found.rows == 1
+
+
+@pytest.mark.parametrize("elsewhere", [None, False, True])
+def test_what_an_owner_reports_is_taken_in(
+    datasets: MemoryDatasets, elsewhere: bool | None
+) -> None:
+    # A check looks at what a commit would have stored.
+    object.__setattr__(datasets.storage, "staging", datasets.storage.files)
+    view = table_of(datasets, edits=1)
+    first, small = imported(view), next(e for e in view.entries.values() if e.rows == 1)
+    come, gone = new_row(500), batch_of(ROWS[3:4], SCHEMA)
+    written = write_data_files(
+        [new_row(600)],
+        view.layout,
+        datasets.storage.staging,
+        datasets.storage.keys,
+        origin=Origin.EDIT,
+    )
+    both = pa.concat_batches([come, new_row(600)])
+    went = pa.concat_batches([gone, new_row(100)])
+    hashed = [hash_rows(rows, SCHEMA) for rows in (went, both)]
+    report = OwnerReport(
+        files=tuple(written),
+        removed=(small.file,),
+        counts=ChangeCounts(inserts=2, deletes=2),
+        old=hashed[0].digests,
+        new=hashed[1].digests,
+        keys=np.concatenate([each.keys for each in hashed]),
+        come=(come,),
+        gone=(GoneRows(first.file, np.array([3]), gone, None),),
+    )
+    before = marked(view)
+    with Edit(view) as edit:
+        if elsewhere is None:
+            edit.take_report(report)
+        else:
+            edit.take_report(report, elsewhere=elsewhere)
+        made = edit.finish()
+    assert made.elsewhere == ({report.files[0].entry.file} if elsewhere else set())
+    assert made.counts == report.counts
+    found = datasets.after(view, made)
+    found.check_guard()
+    rows = [{1: number, 2: "new", 3: None} for number in (500, 600)]
+    assert same(found, [*ROWS[:3], *ROWS[4:], *rows])
+    assert marked(found) == before + 3, "the row that came and went again had one"
+    with LocalEngine(threads=1) as engine:
+        assert list(check_dataset(found, engine, full=True)) == []
+
+
+def test_what_owners_wrote_is_folded_by_nobody_else(
+    datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tiny_thresholds(most_deltas=100):
+        view, rows = table_of(datasets, edits=4), ROWS
+        for _ in range(4):
+            view, rows = apply(datasets, view, rows, rows[1:]), rows[1:]
+    gone = batch_of(rows[:1], SCHEMA)
+    hashed = hash_rows(gone, SCHEMA)
+    deletes = write_delete_file(
+        [Deletion(imported(view).file, np.array([4]), gone)],
+        view.layout,
+        datasets.storage.staging,
+        origin=Origin.EDIT,
+    )
+    assert deletes is not None
+    come = new_row(700)
+    (data,) = write_data_files(
+        [come],
+        view.layout,
+        datasets.storage.staging,
+        datasets.storage.keys,
+        origin=Origin.EDIT,
+    )
+    with tiny_thresholds(most_deltas=2):
+        for keys in (None, hashed.keys):
+            with Edit(view) as edit:
+                edit.take_report(
+                    OwnerReport(
+                        files=(deletes,),
+                        counts=ChangeCounts(deletes=1),
+                        old=hashed.digests,
+                        keys=keys,
+                    )
+                )
+                found = after(datasets, edit)
+            assert found.entries.keys() == {*view.entries, deletes.entry.file}
+        with monkeypatch.context() as patch:
+            patch.setattr(verify, "verify_delete_file", lambda *_: pytest.fail("it is read again"))
+            verify.verify_deletes(found, [deletes.entry], {})
+        # A data file that comes as it is may be folded with others.
+        with Edit(view) as edit:
+            edit.adopt(data.entry)
+            nothing = hash_rows(come.slice(0, 0), SCHEMA)
+            edit.count(ChangeCounts(inserts=1), nothing, hash_rows(come, SCHEMA))
+            assert len(of(after(datasets, edit), Content.DATA)) == len(of(view, Content.DATA))
+        # Those that stay as they are come as they are.
+        with tiny_thresholds(most_deltas=100), Edit(view) as edit:
+            edit.adopt(data.entry)
+            edit.count(ChangeCounts(inserts=1), nothing, hash_rows(come, SCHEMA))
+            assert after(datasets, edit).entries.keys() == {*view.entries, data.entry.file}
+
+
+def test_what_another_side_has_alone_is_superseded(datasets: MemoryDatasets) -> None:
+    base = table_of(datasets, edits=1)
+    with Edit(base) as edit:
+        assert not edit.join(base)
+        assert not edit.adopt_rows(base, base)
+    theirs = apply(
+        datasets, base, [*ROWS, {1: 100, 2: "new", 3: None}], [*ROWS, {1: 100, 2: "x", 3: None}]
+    )
+    (alone,) = theirs.deltas.keys() - base.deltas.keys()
+    with Edit(base) as edit:
+        assert edit.join(theirs)
+        found = after(datasets, edit)
+    assert found.epoch == base.epoch
+    assert found.folded[alone] in found.deltas
+    with Edit(theirs) as edit:
+        assert not edit.join(base), "which has nothing alone"
+
+
+def closed(datasets: MemoryDatasets, view: HavasuDataset, number: int) -> HavasuDataset:
+    """Return a table in its next epoch, by an edit that brings a row."""
+    with Edit(view) as edit:
+        bring(edit, new_row(number))
+        edit.touch(None)
+        return after(datasets, edit, fold=False)
+
+
+def test_an_epoch_is_closed_beyond_one_that_another_side_closed(
+    datasets: MemoryDatasets,
+) -> None:
+    base = table_of(datasets)
+    mine, theirs = closed(datasets, base, 300), closed(datasets, base, 400)
+    assert mine.epoch != theirs.epoch
+    later = closed(datasets, theirs, 401)
+    for one, other, number in ((mine, theirs, 2), (mine, later, 3), (later, mine, 2)):
+        with Edit(one) as edit:
+            assert edit.join(other)
+            assert after(datasets, edit, fold=False).epoch.number == number
+
+
+def test_files_fold_on_the_default_branch_alone(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=2):
+        branch = replace(datasets.storage, folds=False)
+        view = replace(table_of(datasets, edits=2), storage=branch)
+        before = len(of(view, Content.DATA))
+        assert before == 3
+        for storage, options, count in (
+            (branch, {}, 4),
+            (datasets.storage, {"fold": False}, 4),
+            (datasets.storage, {}, 2),
+        ):
+            with Edit(replace(view, storage=storage)) as edit:
+                bring(edit, new_row(900))
+                assert len(of(after(datasets, edit, **options), Content.DATA)) == count
+        # Where an epoch is closed, files fold on every branch.
+        with Edit(view) as edit:
+            bring(edit, new_row(900))
+            edit.touch(None)
+            assert len(of(after(datasets, edit), Content.DATA)) == 2
+
+
+def test_what_brings_no_rows_folds_none(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=100):
+        many = table_of(datasets, edits=5)
+    with tiny_thresholds(most_deltas=2):
+        with Edit(many, documents={"meta/title": b"One"}) as edit:
+            assert of(after(datasets, edit), Content.DATA) == of(many, Content.DATA)
+        # As many as may stand do stay where rows only go.
+        view = table_of(datasets, edits=2)
+        with Edit(view) as edit:
+            delete_first(edit, imported(view))
+            assert of(after(datasets, edit), Content.DATA) == of(view, Content.DATA)
+
+
+def test_delete_files_that_were_written_just_now_are_known_to_be_right(
+    datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = table_of(datasets)
+    with Edit(view) as edit:
+        delete_first(edit, imported(view))
+        found = after(datasets, edit)
+    (entry,) = of(found, Content.DELETES)
+    monkeypatch.setattr(verify, "verify_delete_file", lambda *_: pytest.fail("it is read again"))
+    verify.verify_deletes(found, [entry], {})

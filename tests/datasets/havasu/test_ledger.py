@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.ledger import (
 from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import UnfinishedMergeError
 from havasu_vc.formats.havasu.deltas import Delta, delta_path, parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.markers import Epoch, format_closing, format_marker, marker_names
@@ -303,6 +304,13 @@ def test_a_table_is_mended_by_one_delta(table: HavasuDataset) -> None:
     assert found.epoch == view.epoch.after(one.id)
     assert found.folder.read("edits/0") == view.folder.read("edits/0")
     assert found.folder.read("edits/77") is None
+    # So is one whose open epoch git left a placeholder.
+    view = after(table, change_blobs(table, Change(close=True)))
+    assert isinstance(view.folder, MemoryFolder)
+    view.folder.files["edits/1"] = b"\0next 1"
+    with pytest.raises(UnfinishedMergeError):
+        view.check_guard()
+    after(view, mending_blobs(view, 17, {}))
 
 
 def test_a_new_table_has_a_delta_for_each_file(table: HavasuDataset) -> None:
