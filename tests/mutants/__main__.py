@@ -30,7 +30,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.mutants.mutating import Mutant, mutants
+from tests.mutants.mutating import Mutant, code_of, mutants
 from tests.mutants.running import OPTIONS, ROOT, Outcome, Warm, path_of
 from tests.support.examples import USUAL
 
@@ -126,7 +126,7 @@ def run(
 class Kept:
     """What became of mutants, in a file that a run adds to and the next one goes on from.
 
-    Of a module that has changed nothing is known, and who survived some tests meets others.
+    Of a module whose code has changed nothing is known, and who survived some tests meets others.
     """
 
     def __init__(self, file: Path | None, again: bool = False) -> None:
@@ -141,7 +141,7 @@ class Kept:
 
     def became(self, module: str, mutant: str, tests: Sequence[str]) -> str | None:
         """Return what became of a mutant of a module as it stands; None where it is to be run."""
-        kept = self.found.get((module, _text([path_of(module)]), mutant))
+        kept = self.found.get((module, _code(module), mutant))
         if kept is None:
             return None
         if kept[1] not in ("killed", "late") and (self.again or kept[0] != _text(tests)):
@@ -159,11 +159,17 @@ class Kept:
 
         def note(module: str, mutant: str, became: str) -> None:
             if self.file is not None:
-                facts = [module, _text([path_of(module)]), mutant, _text(tests), became]
+                facts = [module, _code(module), mutant, _text(tests), became]
                 with self.file.open("a") as file:
                     file.write(json.dumps(facts) + "\n")
 
         return note
+
+
+def _code(module: str) -> str:
+    """Return what stands for the code of a module, whatever its comments and types say."""
+    code = code_of(Path(path_of(module)).read_text())
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
 def _text(files: Sequence[str]) -> str:

@@ -87,6 +87,37 @@ class _Change:
     """What is shown of it, before and after."""
 
 
+def code_of(source: str) -> str:
+    """Return what a module does: its text without comments and what only readers and types need."""
+    return ast.unparse(_Bare().visit(ast.parse(source)))
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves out annotations, docstrings, `__all__` and imports for types alone."""
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Name("_")
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        exported = ast.unparse(node.targets[0]) == "__all__"
+        return None if exported else self.generic_visit(node)
+
+
 def _shown(node: ast.AST) -> str:
     match node:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):

@@ -362,6 +362,7 @@ def imported(view: HavasuDataset) -> Entry:
 
 def after(datasets: MemoryDatasets, edit: Edit, **options: Any) -> HavasuDataset:
     """Return the table after an edit, which is sound."""
+    assert isinstance(edit.dataset, HavasuDataset)
     found = datasets.after(edit.dataset, edit.finish(**options))
     found.check_guard()
     return found
