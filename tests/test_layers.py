@@ -21,7 +21,7 @@ SOURCE = ROOT / "havasu_vc"
 
 # From the bottom up; parts in one row do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "public", "records"),
+    ("errors", "methods", "public", "records"),
     ("model",),
     ("geo",),
     ("formats",),

@@ -16,13 +16,13 @@ import havasu_vc
 import havasu_vc.repo
 import havasu_vc.spark
 from havasu_vc import Repo
-from havasu_vc.checkouts.edits_elsewhere import Elsewhere
+from havasu_vc.checkouts.requests import CheckoutToRequest, WorkspaceCommitRequest
 from havasu_vc.checkouts.workspace import Workspace
-from havasu_vc.library.methods import Method, sentences
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.looking.tables import Table
 from havasu_vc.merging.requests import MergeRequest
 from havasu_vc.merging.resolving import Resolution
+from havasu_vc.methods import Method, sentences
 from havasu_vc.sharing.requests import PushRequest
 from havasu_vc.transfer.requests import ImportRequest
 from havasu_vc.upkeep.requests import OptimizeRequest, RepairRequest
@@ -95,23 +95,25 @@ def test_an_unknown_keyword_is_named(name: str) -> None:
 
 
 WITHOUT_REQUEST = {
-    "init": "makes the object that has the methods",
-    "resolve_conflicts": "its request is `Resolution`, beside what is resolved",
+    "Repo.init": "makes the object that has the methods",
+    "Repo.resolve_conflicts": "its request is `Resolution`, beside what is resolved",
+    "Workspace.create_living": "two options, beside where it goes",
+    "Workspace.require_no_loss": "asked by commands that move HEAD, and by no person",
 }
-"""Methods of `Repo` with several options that are no fields of a request, and why."""
+"""Methods of `Repo` and its workspace with several options outside of a request, and why."""
 
 
 def test_a_method_with_several_options_takes_a_request() -> None:
     without = set()
-    for name in vars(Repo):
-        raw = inspect.getattr_static(Repo, name)
+    for kind, name in [(each, name) for each in (Repo, Workspace) for name in vars(each)]:
+        raw = inspect.getattr_static(kind, name)
         if name.startswith("_") or (isinstance(raw, Method) and raw.request is not None):
             continue
-        function = PUBLIC.get(f"Repo.{name}")
+        function = PUBLIC.get(f"{kind.__name__}.{name}")
         if function is not None:
             parameters = inspect.signature(function).parameters.values()
             if sum(each.default is not each.empty for each in parameters) > 2:
-                without.add(name)
+                without.add(f"{kind.__name__}.{name}")
 
     assert without == set(WITHOUT_REQUEST)
 
@@ -146,7 +148,8 @@ def test_a_word_that_is_misspelt_is_not_ignored(tmp_path: Path) -> None:
         (Repo.push, PushRequest),
         (Repo.optimize, OptimizeRequest),
         (Repo.resolve_conflicts, Resolution),
-        (Workspace.check_out_to, Elsewhere),
+        (Workspace.check_out_to, CheckoutToRequest),
+        (Workspace.commit, WorkspaceCommitRequest),
     ],
 )
 def test_a_method_takes_what_its_request_has(
@@ -155,8 +158,6 @@ def test_a_method_takes_what_its_request_has(
     """A field that a request gets, with its default, the method has as well."""
     parameters = inspect.signature(method).parameters
     for field in dataclasses.fields(request_):
-        if field.name == "place":
-            continue  # the folder, which may be text
         parameter = parameters[field.name]
         if field.default is not dataclasses.MISSING:
             assert parameter.default == field.default, field.name

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
     from havasu_vc.checkouts.counterparts import table_view as table_view
     from havasu_vc.checkouts.edits import shown_datasets as shown_datasets
-    from havasu_vc.checkouts.edits_elsewhere import Elsewhere as Elsewhere
     from havasu_vc.checkouts.edits_elsewhere import ServedBase as ServedBase
     from havasu_vc.checkouts.edits_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.edits_elsewhere import edit_of_new as edit_of_new
@@ -43,8 +42,12 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
     from havasu_vc.checkouts.requests import CheckoutRequest as CheckoutRequest
+    from havasu_vc.checkouts.requests import CheckoutToRequest as CheckoutToRequest
+    from havasu_vc.checkouts.requests import CleanRequest as CleanRequest
     from havasu_vc.checkouts.requests import ResetRequest as ResetRequest
     from havasu_vc.checkouts.requests import SwitchRequest as SwitchRequest
+    from havasu_vc.checkouts.requests import TableCommitRequest as TableCommitRequest
+    from havasu_vc.checkouts.requests import WorkspaceCommitRequest as WorkspaceCommitRequest
     from havasu_vc.checkouts.workspace import Workspace as Workspace
 
 __getattr__ = loads(
@@ -62,7 +65,6 @@ __getattr__ = loads(
         ],
         "edits": ["shown_datasets"],
         "edits_elsewhere": [
-            "Elsewhere",
             "ServedBase",
             "check_out_to",
             "edit_of_new",
@@ -84,7 +86,15 @@ __getattr__ = loads(
             "switch",
         ],
         "workspace": ["Workspace"],
-        "requests": ["CheckoutRequest", "ResetRequest", "SwitchRequest"],
+        "requests": [
+            "CheckoutRequest",
+            "CheckoutToRequest",
+            "CleanRequest",
+            "ResetRequest",
+            "SwitchRequest",
+            "TableCommitRequest",
+            "WorkspaceCommitRequest",
+        ],
         "checking_out": ["parse_flavour"],
     },
 )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.living_place import living_place
+from havasu_vc.checkouts.requests import CleanRequest
 from havasu_vc.checkouts.table_places import workspace_root
 from havasu_vc.errors import StateError
 from havasu_vc.records import dataclass
@@ -38,15 +39,7 @@ class LeftBehind:
     """Layers of the working copy."""
 
 
-def clean(
-    repo: OpenRepo,
-    paths: Sequence[Path] = (),
-    *,
-    folder: Path | None = None,
-    dry_run: bool,
-    folders: bool = False,
-    ignored: bool = False,
-) -> LeftBehind:
+def clean(repo: OpenRepo, request: CleanRequest) -> LeftBehind:
     """Remove what nothing tracks at some paths, or in a folder, or tell what would go.
 
     Folders, and tables, which are some, go with `folders`, or where a path names them; files that
@@ -56,9 +49,9 @@ def clean(
     if work_tree is None:
         raise StateError("a bare repository has no work tree to clean")
     base = Path(os.path.realpath(work_tree))
-    within = Path(os.path.realpath(folder or base))
-    folders = folders or bool(paths)
-    chosen = [Path(os.path.realpath(path)) for path in paths] or [within]
+    within = Path(os.path.realpath(request.folder or base))
+    folders = request.folders or bool(request.paths)
+    chosen = [Path(os.path.realpath(path)) for path in request.paths] or [within]
     for path in chosen:
         if path != base and base not in path.parents:
             raise StateError(f"{path} is outside of the work tree {base}")
@@ -71,14 +64,18 @@ def clean(
     files = ()
     # Of files in a folder of Kart's nothing is known to git: its index is locked.
     if not repo.git.is_kart:
-        arguments = ["-n" if dry_run else "-f", *["-d"] * folders, *["-x"] * ignored]
+        arguments = [
+            "-n" if request.dry_run else "-f",
+            *["-d"] * folders,
+            *["-x"] * request.ignored,
+        ]
         kept = [each for place in _ours(repo, base) for each in ("-e", place)]
         # git takes folders that a path names whatever is said of folders, and none without a path.
-        names = [path.relative_to(base).as_posix() for path in chosen] if paths else []
-        place = ["-C", str(base if paths else within), "-c", "core.quotePath=false"]
+        names = [path.relative_to(base).as_posix() for path in chosen] if request.paths else []
+        place = ["-C", str(base if request.paths else within), "-c", "core.quotePath=false"]
         told = repo.git.git(*place, "clean", *arguments, *kept, "--", *names)
         files = tuple(_TOLD.findall(told.text))
-    if not dry_run:
+    if not request.dry_run:
         root = workspace_root(repo) if tables else ""
         for each in tables:
             assert isinstance(root, Path)

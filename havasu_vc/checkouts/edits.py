@@ -35,6 +35,7 @@ from havasu_vc.checkouts.glance import (
     nothing_edited,
     remember,
 )
+from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -231,15 +232,7 @@ def _diff(repo: OpenRepo, path: str, old: Dataset | None, new: Dataset | None) -
     )
 
 
-def commit_edits_of(
-    repo: OpenRepo,
-    paths: Sequence[str] = (),
-    *,
-    message: str | None = None,
-    dry_run: bool = False,
-    allow_empty: bool = False,
-    refs: bool = False,
-) -> CommitResult:
+def commit_edits_of(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitResult:
     """Commit what was edited in the tables of all datasets, or of some.
 
     With `refs`, branches of tables that were written to are committed to git's as well.
@@ -251,17 +244,17 @@ def commit_edits_of(
     with Transaction(repo) as transaction:
         looked_at: list[EditedTable] = []
         edits: list[TreeEdit] = []
-        for path in chosen_tables(state, paths):
+        for path in chosen_tables(state, request.filters):
             found = read_table_edits(repo, state, state.tables[path], transaction.storage)
             if found is None:
                 continue
-            if found.branches and not refs:
+            if found.branches and not request.refs:
                 raise _branches_written(found)
             edit = onto_head(repo, transaction, found)
             looked_at.append(found)
             edits += [edit] if edit.blobs else []
-        others = branch_edits(repo, transaction, looked_at) if refs else {}
-        if not (edits or others or allow_empty or dry_run):
+        others = branch_edits(repo, transaction, looked_at) if request.refs else {}
+        if not (edits or others or request.allow_empty or request.dry_run):
             behind = [
                 (table.path, table.version)
                 for table in looked_at
@@ -274,11 +267,11 @@ def commit_edits_of(
             raise nothing_edited()
         counts = {edit.path: edit.counts for edit in edits}
         commit, notes = None, branch_notes(others)
-        if not dry_run and (edits or others or allow_empty):
+        if not request.dry_run and (edits or others or request.allow_empty):
             with following(repo):
-                if edits or allow_empty:
-                    commit = transaction.commit(edits, message or _message(edits))
-                notes = commit_branches(transaction, others, message)
+                if edits or request.allow_empty:
+                    commit = transaction.commit(edits, request.message or _message(edits))
+                notes = commit_branches(transaction, others, request.message)
                 # What was read is in HEAD now; what is written to a table meanwhile is not.
                 repo.taken.update((table.path, table.version) for table in looked_at)
     meta = {edit.path: edit.meta for edit in edits}

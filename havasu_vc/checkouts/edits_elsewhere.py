@@ -16,7 +16,7 @@ document with snapshots of several commits, and the client names the one that it
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from havasu_vc.checkouts.counterparts import (
 )
 from havasu_vc.checkouts.edited_tables import EditedTable
 from havasu_vc.checkouts.edits import onto_head, stored_edit_of
+from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.far import far_dataset
@@ -60,7 +61,7 @@ from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import part_of
 from havasu_vc.repo.results import CheckoutResult, CommitResult
-from havasu_vc.repo.soundness import defect
+from havasu_vc.repo.soundness import defect, require_sound_head
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.objects import EMPTY_TREE, Draft
@@ -75,7 +76,6 @@ from havasu_vc.workspace.state import TableState, read_state
 from havasu_vc.workspace.taking_in import read_edits
 
 __all__ = [
-    "Elsewhere",
     "ServedBase",
     "check_out_to",
     "chosen_datasets",
@@ -100,32 +100,33 @@ def _require_same(there: Table, uuid: str, path: str, location: str) -> None:
 
 def commit_from_table(
     repo: OpenRepo,
-    location: str,
-    *,
-    filters: Sequence[str] = (),
-    message: str | None = None,
-    dry_run: bool = False,
-    allow_empty: bool = False,
+    request: TableCommitRequest,
 ) -> CommitResult:
-    """Commit what others changed in a table since it was checked out, and bring it to HEAD."""
+    """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
+
+    With filters, only what these name, and the table stays as it is. It is refused where HEAD
+    has a broken dataset, unless that is allowed.
+    """
+    require_sound_head(repo, allowed=request.allow_broken)
     require_calm(repo)
     notes: tuple[str, ...] = ()
+    location = request.location
     where = location if in_bucket(location) else _folder(location)
     with place_elsewhere(repo, where) as place, Transaction(repo) as transaction:
         found = _edits_at(repo, place, transaction)
         edit = onto_head(repo, transaction, found)
-        if filters:
-            wanted = parse_filters(filters, of_changes=True)
+        if request.filters:
+            wanted = parse_filters(request.filters, of_changes=True)
             wanted.check([edit.path])
             edit = part_of(repo, transaction.dataset(edit.path), edit, wanted)
         edits = [edit] if edit.blobs else []
-        if not (edits or allow_empty or dry_run):
+        if not (edits or request.allow_empty or request.dry_run):
             raise NoChangesError(f"{location} has no edits to commit")
         commit = None
-        if not dry_run:
+        if not request.dry_run:
             with following(repo):
-                commit = transaction.commit(edits, message or f"Edit {found.path}")
-    if commit is not None and not filters:
+                commit = transaction.commit(edits, request.message or f"Edit {found.path}")
+    if commit is not None and not request.filters:
         notes = _brought_along(repo, where, found)
     counts = {edit.path: edit.counts for edit in edits}
     meta = {edit.path: edit.meta for edit in edits}
@@ -184,7 +185,9 @@ def _state_of(table: Table, location: str) -> TableState:
 
 def _brought_along(repo: OpenRepo, where: Path | str, found: EditedTable) -> tuple[str, ...]:
     """Bring a table whose edits are committed to HEAD; the commit stands whatever happens."""
-    request = Elsewhere(where, dataset=found.path, flavour=found.state.flavour, discard=True)
+    request = CheckoutToRequest(
+        where, dataset=found.path, flavour=found.state.flavour, discard=True
+    )
     try:
         result = check_out_to(repo, request, upon=found.version)
     except HavasuError as error:
@@ -245,30 +248,14 @@ def edit_of_new(
 # only what differs, and refuses to pass over what others wrote there.
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Where tables go, and how."""
+def check_out_to(
+    repo: OpenRepo, request: CheckoutToRequest, *, upon: int | None = None
+) -> CheckoutResult:
+    """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
 
-    place: Path | str
-    """The table's folder or URL, or that of all tables when no dataset is named."""
-    revision: str = "HEAD"
-    """The revision that they show."""
-    dataset: str | None = None
-    """The one dataset that is wanted."""
-    flavour: Flavour | None = None
-    """The engine that they are written for; None chooses for each."""
-    copy: bool = False
-    """Whether files are copied rather than linked."""
-    discard: bool = False
-    """Whether edits that are in the way are dropped."""
-    clustered: bool = False
-    """Whether rows are sorted anew."""
-    partition_by: str | None = None
-    """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
-
-
-def check_out_to(repo: OpenRepo, request: Elsewhere, *, upon: int | None = None) -> CheckoutResult:
-    """Make datasets of a revision tables in a folder or a bucket.
+    `folder` may be a URL, as `s3://bucket/maps`; with `dataset` it is that one's table.
+    Files are linked unless `copy` says otherwise, edits in the way stop it unless they are
+    to be discarded. With `clustered` rows are sorted anew, and lie by `partition_by`.
 
     With `upon`, nothing is done to a table that has another version by now.
     """
@@ -276,8 +263,7 @@ def check_out_to(repo: OpenRepo, request: Elsewhere, *, upon: int | None = None)
         raise InvalidArgumentError("a partition spec goes with a clustered layout")
     found = repo.revision(request.revision)
     folders = repo.folders(found)
-    root = request.place.rstrip("/") if isinstance(request.place, str) else request.place
-    root = root if isinstance(root, str) else Path(os.path.realpath(root))
+    root = _root(request.folder)
     _require_free(repo, root)
     chosen, notes = chosen_datasets(folders, request)
     changed = []
@@ -296,8 +282,15 @@ def check_out_to(repo: OpenRepo, request: Elsewhere, *, upon: int | None = None)
     return CheckoutResult(root, found.commit, paths, tuple(changed), notes=notes)
 
 
+def _root(folder: str | Path) -> str | Path:
+    """Return where tables go: a URL of a bucket, or a folder."""
+    if isinstance(folder, str) and in_bucket(folder):
+        return folder.rstrip("/")
+    return Path(os.path.realpath(folder))
+
+
 def chosen_datasets(
-    folders: Mapping[str, DatasetFolder], request: Elsewhere
+    folders: Mapping[str, DatasetFolder], request: CheckoutToRequest
 ) -> tuple[dict[str, DatasetFolder], tuple[str, ...]]:
     """Return the datasets that become tables, by where below the place, and notes on others."""
     if request.dataset is None:
@@ -332,7 +325,7 @@ def _make(
     place: TablePlace,
     folder: DatasetFolder,
     commit: str,
-    request: Elsewhere,
+    request: CheckoutToRequest,
     *,
     upon: int | None,
 ) -> bool:
@@ -362,7 +355,7 @@ def _make(
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
     checkout = Checkout(commit, tree, request.flavour, request.copy, keep)
     if not request.clustered:
-        fetcher = view.storage.fetcher if isinstance(request.place, str) else None
+        fetcher = view.storage.fetcher if in_bucket(str(request.folder)) else None
         url = fetcher.bucket() if fetcher is not None and view.storage.on_demand else None
         far = far_dataset(view, url)
         materialise(view, place, checkout, previous=known, upon=upon, far=far)

@@ -62,6 +62,7 @@ from havasu_vc.checkouts.living_shown import (
     shown_counts,
     shown_edits,
 )
+from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -361,15 +362,7 @@ class LivingCopy:
 
     # Committing
 
-    def commit(
-        self,
-        filters: Sequence[str] = (),
-        *,
-        message: str | None = None,
-        dry_run: bool = False,
-        allow_empty: bool = False,
-        allow_hidden: bool = False,
-    ) -> CommitResult:
+    def commit(self, request: WorkspaceCommitRequest) -> CommitResult:
         """Commit what is edited, all or what filters name; the rest stays edited.
 
         Raises `SpatialFilterConflictError` for rows that would overwrite such as the spatial filter
@@ -384,8 +377,8 @@ class LivingCopy:
             held = repo.held
             assert isinstance(held, Held)
             base = base_of(repo, held.file)
-            found = self._chosen(held.file, base, filters)
-            if not (allow_hidden or dry_run):
+            found = self._chosen(held.file, base, request.filters)
+            if not (request.allow_hidden or request.dry_run):
                 require_none_hidden(found.values())
             if any(each.others for each in found.values()):
                 self._require_at_head(base, transaction)
@@ -399,15 +392,15 @@ class LivingCopy:
                 edits.append(self._onto_head(transaction, base, made))
             changed = [edit for edit in edits if edit.blobs]
             commit = None
-            nothing = not (changed or removed or allow_empty)
-            if nothing and not dry_run:
+            nothing = not (changed or removed or request.allow_empty)
+            if nothing and not request.dry_run:
                 held.dropped.update(found)  # HEAD has all of it
-            elif not dry_run:
-                text = message or f"Edit {', '.join(found)}"
+            elif not request.dry_run:
+                text = request.message or f"Edit {', '.join(found)}"
                 commit = transaction.commit(changed, text, removed=removed)
                 held.committed = found
                 held.as_is = self._moved_alone(base, transaction, commit)
-        if nothing and not dry_run:
+        if nothing and not request.dry_run:
             raise nothing_edited()
         counts = {edit.path: edit.counts for edit in changed}
         counts |= {path: found[path].counts for path in removed}

@@ -13,6 +13,7 @@ from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
 from havasu_vc.checkouts.living_following import Held, can_stay
 from havasu_vc.checkouts.living_lookup import working_copy
+from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.merging import require_calm
@@ -28,13 +29,7 @@ from havasu_vc.workspace.state import read_state
 __all__ = ["commit_part", "discard_part"]
 
 
-def commit_part(
-    repo: OpenRepo,
-    filters: Sequence[str],
-    *,
-    message: str | None = None,
-    dry_run: bool = False,
-) -> CommitResult:
+def commit_part(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitResult:
     """Commit what filters name of the edits in tables."""
     require_calm(repo)
     counts: dict[str, ChangeCounts] = {}
@@ -44,18 +39,18 @@ def commit_part(
             "the working copy has edits too, so those of tables cannot be committed in part",
             hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
         )
-    for diff in diff_workspace(repo, None, filters):
+    for diff in diff_workspace(repo, None, request.filters):
         found = count_changes(diff.changes)
         if found.total or diff.meta:
             counts[diff.path] = found
-    if dry_run:
+    if request.dry_run:
         return CommitResult(None, repo.head_branch, counts)
     if not counts:
         raise nothing_edited()
     stash = save_stash(repo, tuple(counts), message="what a partial commit takes and leaves")
     repo.taken.clear()
     try:
-        result = _commit(repo, stash, filters, message)
+        result = _commit(repo, stash, request.filters, request.message)
     finally:
         _bring_back(repo, stash)
     return result

@@ -6,13 +6,20 @@ repo.workspace.check_out_to("/data/parcels", "v1.2", dataset="parcels")
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
 from havasu_vc.checkouts.living_place import default_location, living_place, plan_living
+from havasu_vc.checkouts.requests import (
+    CheckoutRequest,
+    CheckoutToRequest,
+    CleanRequest,
+    TableCommitRequest,
+    WorkspaceCommitRequest,
+)
 from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -23,9 +30,9 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.merging import merge_waits
+from havasu_vc.methods import asks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
-from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.repository import Operation
 from havasu_vc.workspace.state import read_state
 
@@ -33,9 +40,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.cleaning import LeftBehind
     from havasu_vc.checkouts.glance import WorkspaceChanges
     from havasu_vc.checkouts.living_copy import LivingCopy
-    from havasu_vc.checkouts.requests import CheckoutRequest
     from havasu_vc.checkouts.stashing import Stash
-    from havasu_vc.formats.iceberg.values import Flavour
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.results import CheckoutResult, CommitResult, ExportResult
     from havasu_vc.repo.spatial_filters import SpatialFilter
@@ -46,11 +51,37 @@ __all__ = ["Workspace"]
 SETTING = "havasu.workspace.path"
 
 
+# What answers a request is loaded when one is made.
+
+
+def _check_out_to() -> Callable[[OpenRepo, CheckoutToRequest], CheckoutResult]:
+    from havasu_vc.checkouts.edits_elsewhere import check_out_to
+
+    return check_out_to
+
+
+def _commit_from() -> Callable[[OpenRepo, TableCommitRequest], CommitResult]:
+    from havasu_vc.checkouts.edits_elsewhere import commit_from_table
+
+    return commit_from_table
+
+
+def _clean() -> Callable[[OpenRepo, CleanRequest], LeftBehind]:
+    from havasu_vc.checkouts.cleaning import clean
+
+    return clean
+
+
 class Workspace:
     """The checked-out tables of a repository's work tree."""
 
     def __init__(self, repo: OpenRepo) -> None:
         self._repo = repo
+
+    @property
+    def opened(self) -> OpenRepo:
+        """The repository, as its methods take it."""
+        return self._repo
 
     @property
     def exists(self) -> bool:
@@ -152,7 +183,6 @@ class Workspace:
         Tables with edits stay as they are, unless `discard` drops the edits.
         """
         from havasu_vc.checkouts.checking_out import check_out
-        from havasu_vc.checkouts.requests import CheckoutRequest
 
         set_up(self._repo)
         place = living_place(self._repo)
@@ -182,38 +212,7 @@ class Workspace:
 
         return relocate(self._repo)
 
-    def check_out_to(
-        self,
-        folder: str | Path,
-        revision: str = "HEAD",
-        *,
-        dataset: str | None = None,
-        flavour: Flavour | None = None,
-        copy: bool = False,
-        discard: bool = False,
-        clustered: bool = False,
-        partition_by: str | None = None,
-    ) -> CheckoutResult:
-        """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
-
-        `folder` may be a URL, as `s3://bucket/maps`; with `dataset` it is that one's table.
-        Files are linked unless `copy` says otherwise, edits in the way stop it unless they are
-        to be discarded. With `clustered` rows are sorted anew, and lie by `partition_by`.
-        """
-        from havasu_vc.checkouts.edits_elsewhere import Elsewhere, check_out_to
-
-        place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
-        request = Elsewhere(
-            place,
-            revision,
-            dataset=dataset,
-            flavour=flavour,
-            copy=copy,
-            discard=discard,
-            clustered=clustered,
-            partition_by=partition_by,
-        )
-        return check_out_to(self._repo, request)
+    check_out_to = asks(lambda: CheckoutToRequest, _check_out_to)
 
     def edited(self) -> Mapping[str, TableState]:
         """Return the tables with edits: those that others wrote to, if a row or column changed."""
@@ -334,111 +333,8 @@ class Workspace:
         if self.has_tables:
             yield from diff_workspace(self._repo, revision, filters, only=edited)
 
-    def commit(
-        self,
-        datasets: Sequence[str] = (),
-        *,
-        message: str | None = None,
-        dry_run: bool = False,
-        allow_empty: bool = False,
-        refs: bool = False,
-        allow_broken: bool = False,
-        allow_hidden: bool = False,
-    ) -> CommitResult:
-        """Commit the edits of all tables, or of some datasets or rows that filters name.
-
-        The tables are at HEAD then, with what is left of their edits. With `refs`, branches of
-        tables that were written to are committed to git's. It is refused where HEAD has a broken
-        dataset, and where it would overwrite rows outside of the spatial filter, unless that is
-        allowed.
-        """
-        self._require_sound(allowed=allow_broken)
-        living = self.living
-        if living is not None:
-            try:
-                return living.commit(
-                    datasets,
-                    message=message,
-                    dry_run=dry_run,
-                    allow_empty=allow_empty,
-                    allow_hidden=allow_hidden,
-                )
-            except NoChangesError:
-                if not self.has_tables:
-                    raise
-        if any(set(text) & set(":*?[") for text in datasets):
-            from havasu_vc.checkouts.partial_commits import commit_part
-
-            if refs:
-                raise InvalidArgumentError("branches of tables are committed with all their edits")
-            return commit_part(self._repo, datasets, message=message, dry_run=dry_run)
-        if not (datasets or dry_run or allow_empty) and self._is_untouched():
-            from havasu_vc.checkouts.glance import nothing_edited
-
-            raise nothing_edited()
-        from havasu_vc.checkouts.edits import commit_edits_of
-
-        try:
-            return commit_edits_of(
-                self._repo,
-                datasets,
-                message=message,
-                dry_run=dry_run,
-                allow_empty=allow_empty,
-                refs=refs,
-            )
-        finally:
-            self._repo.taken.clear()
-
-    def commit_from(
-        self,
-        location: str,
-        *,
-        filters: Sequence[str] = (),
-        message: str | None = None,
-        dry_run: bool = False,
-        allow_empty: bool = False,
-        allow_broken: bool = False,
-    ) -> CommitResult:
-        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
-
-        With filters, only what these name, and the table stays as it is. It is refused where HEAD
-        has a broken dataset, unless that is allowed.
-        """
-        from havasu_vc.checkouts.edits_elsewhere import commit_from_table
-
-        self._require_sound(allowed=allow_broken)
-        return commit_from_table(
-            self._repo,
-            location,
-            filters=filters,
-            message=message,
-            dry_run=dry_run,
-            allow_empty=allow_empty,
-        )
-
-    def _is_untouched(self) -> bool:
-        """Whether nobody wrote to the tables, as far as a glance tells; reads none of them."""
-        from havasu_vc.checkouts.glance import glance
-
-        git, state = self._repo.git, read_state(self._repo.git.git_directory)
-        busy = merge_waits(git) or git.kart_merge or git.operation is not Operation.NONE
-        if state is None or busy:
-            return False
-        folders = self._repo.folders(self._repo.head())
-        for path, table in state.tables.items():
-            folder = folders.get(path)
-            # Others are compared with a version of them that is kept, which may be gone.
-            if folder is None or not is_in_files(folder.marker) or table.clustered is not None:
-                return False
-        seen = glance(self._repo)
-        return seen is not None and not (seen.tables or seen.notes or seen.problems)
-
-    def _require_sound(self, *, allowed: bool) -> None:
-        from havasu_vc.repo.soundness import require_sound
-
-        head = replace(self._repo.head(), name="HEAD")
-        require_sound(self._repo, head, what="this commit", allowed=allowed)
+    commit = asks(lambda: WorkspaceCommitRequest, lambda: commit_workspace)
+    commit_from = asks(lambda: TableCommitRequest, _commit_from)
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""
@@ -448,21 +344,7 @@ class Workspace:
             return gone
         return tuple(dict.fromkeys((*gone, *self._discard_tables(datasets, dry_run=dry_run))))
 
-    def clean(
-        self,
-        paths: Sequence[Path] = (),
-        *,
-        folder: Path | None = None,
-        dry_run: bool,
-        folders: bool = False,
-        ignored: bool = False,
-    ) -> LeftBehind:
-        """Remove what nothing tracks at some paths, or in a folder, or tell what would go."""
-        from havasu_vc.checkouts.cleaning import clean
-
-        return clean(
-            self._repo, paths, folder=folder, dry_run=dry_run, folders=folders, ignored=ignored
-        )
+    clean = asks(lambda: CleanRequest, _clean)
 
     def discard_rows(self, filters: Sequence[str]) -> dict[str, int]:
         """Drop the edits of rows, named as by filters; return how many of each dataset went."""
@@ -524,3 +406,58 @@ class Workspace:
         from havasu_vc.checkouts.stashing import drop_stash
 
         return drop_stash(self._repo, name)
+
+
+def commit_workspace(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitResult:
+    """Commit the edits of all tables, or of some datasets or rows that filters name.
+
+    The tables are at HEAD then, with what is left of their edits. With `refs`, branches of
+    tables that were written to are committed to git's. It is refused where HEAD has a broken
+    dataset, and where it would overwrite rows outside of the spatial filter, unless that is
+    allowed.
+    """
+    from havasu_vc.repo.soundness import require_sound_head
+
+    require_sound_head(repo, allowed=request.allow_broken)
+    workspace = Workspace(repo)
+    if (living := workspace.living) is not None:
+        try:
+            return living.commit(request)
+        except NoChangesError:
+            if not workspace.has_tables:
+                raise
+    if any(set(text) & set(":*?[") for text in request.filters):
+        from havasu_vc.checkouts.partial_commits import commit_part
+
+        if request.refs:
+            raise InvalidArgumentError("branches of tables are committed with all their edits")
+        return commit_part(repo, request)
+    anyway = request.filters or request.dry_run or request.allow_empty
+    if not anyway and _is_untouched(repo):
+        from havasu_vc.checkouts.glance import nothing_edited
+
+        raise nothing_edited()
+    from havasu_vc.checkouts.edits import commit_edits_of
+
+    try:
+        return commit_edits_of(repo, request)
+    finally:
+        repo.taken.clear()
+
+
+def _is_untouched(repo: OpenRepo) -> bool:
+    """Whether nobody wrote to the tables, as far as a glance tells; reads none of them."""
+    from havasu_vc.checkouts.glance import glance
+
+    git, state = repo.git, read_state(repo.git.git_directory)
+    busy = merge_waits(git) or git.kart_merge or git.operation is not Operation.NONE
+    if state is None or busy:
+        return False
+    folders = repo.folders(repo.head())
+    for path, table in state.tables.items():
+        folder = folders.get(path)
+        # Others are compared with a version of them that is kept, which may be gone.
+        if folder is None or not is_in_files(folder.marker) or table.clustered is not None:
+            return False
+    seen = glance(repo)
+    return seen is not None and not (seen.tables or seen.notes or seen.problems)

@@ -25,7 +25,7 @@ from click.core import ParameterSource
 
 from havasu_vc.cli.arguments import parse_names, parse_policy
 from havasu_vc.cli.completing import Completer
-from havasu_vc.library.methods import sentences
+from havasu_vc.methods import sentences
 from havasu_vc.records import dataclass
 
 __all__ = ["DRY_RUN", "NAMES", "POLICY", "RequestOption", "Spelt", "takes", "without_it"]

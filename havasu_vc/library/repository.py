@@ -33,7 +33,7 @@ from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library import notebook
-from havasu_vc.library.methods import asks, uses
+from havasu_vc.methods import asks, uses
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend

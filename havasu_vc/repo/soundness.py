@@ -10,6 +10,7 @@ one on refuses unless it is told otherwise. Whether one dataset is sound its own
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
@@ -31,6 +32,7 @@ __all__ = [
     "defect_of",
     "raise_last",
     "require_sound",
+    "require_sound_head",
     "sound_datasets",
     "tell_broken",
 ]
@@ -136,3 +138,8 @@ def require_sound(repo: OpenRepo, *revisions: Revision, what: str, allowed: bool
             f"`{ALLOW}` carries it on as it is, to rescue something else",
         ),
     )
+
+
+def require_sound_head(repo: OpenRepo, *, allowed: bool) -> None:
+    """Raise where HEAD has broken datasets, which a commit would carry on, unless allowed."""
+    require_sound(repo, replace(repo.head(), name="HEAD"), what="this commit", allowed=allowed)

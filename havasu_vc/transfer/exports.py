@@ -247,7 +247,7 @@ def _export_iceberg(
     repo: OpenRepo, path: str, folder: Path, revision: str, *, overwrite: bool
 ) -> ExportResult:
     """Make a table of its own of a dataset, which any reader of Iceberg opens."""
-    from havasu_vc.checkouts import Elsewhere, check_out_to
+    from havasu_vc.checkouts import CheckoutToRequest, check_out_to
     from havasu_vc.formats.iceberg.values import Flavour
 
     dataset = repo.dataset(path, revision)
@@ -257,7 +257,9 @@ def _export_iceberg(
             "which is no set of files that a table could have",
             hints=("export it to Parquet, or `havasu-vc convert` it first",),
         )
-    request = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
+    request = CheckoutToRequest(
+        folder, revision, dataset=path, flavour=Flavour.ICEBERG, copy=True, discard=overwrite
+    )
     check_out_to(repo, request)
     return ExportResult(str(folder), dataset.rows)
 

@@ -12,8 +12,13 @@ from typing import Any
 from havasu_vc.model.diffs import ConflictCounts, MergeContext
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
-from havasu_vc.writers.conflicts import count_lines, counts_object
-from havasu_vc.writers.merges import NEXT_STEPS, context_line, context_object
+from havasu_vc.writers.conflicts import (
+    NEXT_STEPS,
+    context_line,
+    context_object,
+    count_lines,
+    counts_object,
+)
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.terminal import printable, styled
 

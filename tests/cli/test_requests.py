@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from havasu_vc import Repo
+from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.cli.arguments import parse_names
 from havasu_vc.cli.main import COMMANDS, cli
 from havasu_vc.cli.options import Command
 from havasu_vc.cli.requests import NAMES, RequestOption, Spelt, takes
-from havasu_vc.library.methods import Method
+from havasu_vc.methods import Method
 from havasu_vc.records import dataclass
 
 SHARED = {
@@ -33,7 +34,6 @@ _GITS_FETCH = "goes to `git fetch` as it is, in the field `options`"
 _NAMES_IT = "says which branch or commit the arguments mean"
 _FORM = "a form of what is printed, of which the last counts"
 _SORTED = "Kart's, and does nothing"
-_OF_TABLES = "of the tables of the workspace alone, which have a method of their own"
 _CONDITION = "makes a part of the field `filters`"
 BESIDE = {
     "checkout --discard-changes": "of whichever of its requests is meant",
@@ -43,17 +43,16 @@ BESIDE = {
     "checkout --spatial-filter": "`cli.options` has it; a setting of the working copy",
     "checkout --to": "the place of tables elsewhere, which have a method of their own",
     "checkout -b": _NAMES_IT,
+    "clean --force": "without it and -n nothing is removed",
     "clone --checkout": "what the command does after a clone",
     "clone --kart": "its default is how the program is called",
     "clone --spatial-filter": "`cli.options` has it; a setting of the working copy",
     "clone --spatial-filter-after-clone": "with --spatial-filter it makes `on_demand`",
     "clone --workingcopy-location": "what the command does after a clone",
-    "commit --allow-spatial-filter-conflicts": _OF_TABLES,
     "commit --amend": "what the command does around a commit",
     "commit --box": _CONDITION,
     "commit --no-edit": "with --amend it says that no editor is asked",
     "commit --no-verify": "has a method of its own",
-    "commit --refs": _OF_TABLES,
     "commit --where": _CONDITION,
     "diff --sort-keys": _SORTED,
     "log --json-style": "`cli.options` has it",
@@ -117,12 +116,14 @@ BESIDE = {
 
 NO_OPTIONS = {
     "BrokenRequest": "`check` asks for it by its one argument",
+    "CheckoutToRequest": "the options are those of `CheckoutRequest`, with a folder",
     "DiffRequest": "its fields are arguments, or told by the form that is printed",
     "FileChangesRequest": "`diff` and `show` ask for it beside, by the same arguments",
     "PageRequest": "the face alone shows pages of rows",
     "ReviewRequest": "the options are those of `ReviewOptionsRequest`, whatever the form",
     "SequenceRequest": "the options are those of `PickRequest`, for one commit or several",
     "ShowRequest": "its fields are arguments, or told by the form that is printed",
+    "TableCommitRequest": "the options are those of `CopyCommitRequest`, whose FILE is a table",
 }
 """Requests that no command has as options, and why."""
 
@@ -170,7 +171,7 @@ def test_an_option_of_a_command_with_a_request_is_a_field_of_it() -> None:
 def test_a_command_takes_each_request_of_the_library() -> None:
     asked = {
         method.request()
-        for method in vars(Repo).values()
+        for method in (*vars(Repo).values(), *vars(Workspace).values())
         if isinstance(method, Method) and method.request is not None
     }
     taken = {

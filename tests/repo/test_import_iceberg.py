@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from havasu_vc.checkouts.edits_elsewhere import Elsewhere, check_out_to
+from havasu_vc.checkouts.edits_elsewhere import check_out_to
+from havasu_vc.checkouts.requests import CheckoutToRequest
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
@@ -89,7 +90,7 @@ def test_rasters_of_every_flavour(
     repo: CheckedRepo, tmp_path: Path, flavour: Flavour, link: bool
 ) -> None:
     repo.import_(write(tmp_path / "in", tiles(20, r2=outside())), options=BY_ID)
-    wanted = Elsewhere(tmp_path / "given", "HEAD", "tiles", flavour, copy=True)
+    wanted = CheckoutToRequest(tmp_path / "given", dataset="tiles", flavour=flavour, copy=True)
     check_out_to(repo.repo.opened, wanted)
 
     repo.import_(f"iceberg:{tmp_path / 'given'}", "again", link=link)
@@ -108,7 +109,9 @@ def test_rasters_that_say_nothing_of_their_parts(
     repo: CheckedRepo, tmp_path: Path, link: bool
 ) -> None:
     repo.import_(write(tmp_path / "in", tiles(20)), options=BY_ID)
-    wanted = Elsewhere(tmp_path / "given", "HEAD", "tiles", Flavour.HAVASU, copy=True)
+    wanted = CheckoutToRequest(
+        tmp_path / "given", dataset="tiles", flavour=Flavour.HAVASU, copy=True
+    )
     check_out_to(repo.repo.opened, wanted)
     file = read_table(tmp_path / "given").metadata_file
     document = json.loads(file.read_text())

@@ -26,8 +26,14 @@ from havasu_vc.model.diffs import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.writers import JsonStyle, WriterOptions
-from havasu_vc.writers.conflicts import CONFLICT_WRITERS, VERSIONS, conflict_writer_named
-from havasu_vc.writers.merges import MergeReport, merge_lines, merge_object
+from havasu_vc.writers.conflicts import (
+    CONFLICT_WRITERS,
+    VERSIONS,
+    MergeReport,
+    conflict_writer_named,
+    merge_lines,
+    merge_object,
+)
 from havasu_vc.writers.status import RepositoryStatus, format_status, status_object
 from tests.support.golden import Golden
 from tests.writers.cases import FULL, TYPES, rows

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from havasu_vc.checkouts import CleanRequest
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
+from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.errors import StateError
 
 __all__ = ["command"]
@@ -15,20 +18,20 @@ __all__ = ["command"]
 
 @click.command("clean", cls=Command)
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")
-@click.option("-f", "--force", is_flag=True, help="Remove it.")
-@click.option(
-    "-d", "folders", is_flag=True, help="Also folders, and tables of the workspace of no dataset."
+@takes(
+    CleanRequest,
+    dry_run=DRY_RUN,
+    folders=Spelt("-d"),
+    ignored=Spelt("-x"),
+    without=("paths", "folder"),
 )
-@click.option("-x", "ignored", is_flag=True, help="Also files that are ignored.")
+@click.option("-f", "--force", is_flag=True, help="Remove it.")
 @click.pass_obj
 def command(
     invocation: Invocation,
-    paths: tuple[Path, ...],
-    dry_run: bool,
+    /,
+    request: CleanRequest,
     force: bool,
-    folders: bool,
-    ignored: bool,
 ) -> None:
     """Remove what nothing tracks from the work tree, as git clean does.
 
@@ -40,19 +43,15 @@ def command(
     In a repository of Kart's it is about layers alone.
     """
     repo = invocation.open_repo(rows=False)
-    if not dry_run and not force and repo.git.config.boolean("clean.requireForce", True):
+    if not request.dry_run and not force and repo.git.config.boolean("clean.requireForce", True):
         raise StateError(
             "neither -n nor -f is given, so nothing is removed",
             hints=("`havasu-vc clean -n` tells what would go, `havasu-vc clean -f` removes it",),
         )
-    found = repo.workspace.clean(
-        [invocation.folder / path for path in paths],
-        folder=invocation.folder,
-        dry_run=dry_run,
-        folders=folders,
-        ignored=ignored,
-    )
-    word = "Would remove" if dry_run else "Removed"
+    paths = [invocation.folder / path for path in request.paths]
+    asked = replace(request, paths=paths, folder=invocation.folder)
+    found = repo.workspace.clean.by(asked)
+    word = "Would remove" if request.dry_run else "Removed"
     for kind, names in (("", found.files), ("table ", found.tables), ("layer ", found.layers)):
         for name in names:
             invocation.say(f"{word} {kind}{name}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
+from havasu_vc.checkouts import WorkspaceCommitRequest
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
@@ -73,15 +74,15 @@ __all__ = ["can_edit", "command", "edit_message"]
     metavar="WEST,SOUTH,EAST,NORTH",
     help="Commit the rows whose geometry meets this box, as they were or as they are now.",
 )
-@click.option("--refs", is_flag=True, help="Also commit branches of the tables to git's branches.")
+@takes(
+    WorkspaceCommitRequest,
+    "tables",
+    whole=True,
+    allow_hidden=Spelt("--allow-spatial-filter-conflicts"),
+    without=("filters", "message", "dry_run", "allow_empty", "allow_broken"),
+)
 @message_options
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
-@click.option(
-    "--allow-spatial-filter-conflicts",
-    "allow_hidden",
-    is_flag=True,
-    help="Overwrite rows outside of the spatial filter whose keys were given to new ones.",
-)
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")
 @engine_option
@@ -93,9 +94,8 @@ def command(
     request: CopyCommitRequest,
     where: str | None,
     box: str | None,
-    refs: bool,
+    tables: WorkspaceCommitRequest,
     no_verify: bool,
-    allow_hidden: bool,
     amend: bool,
     no_edit: bool,
 ) -> None:
@@ -122,12 +122,12 @@ def command(
         filters=_chosen(request.filters, where, box),
         allow_empty=request.allow_empty or amend,
     )
-    commit = _Commit(request, refs=refs, allow_hidden=allow_hidden)
-    if not commit.of_workspace and refs:
+    commit = _Commit(request, tables)
+    if not commit.of_workspace and tables.refs:
         raise click.UsageError("--from does not go with --refs")
     if commit.of_workspace and request.dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
-    if amend and refs:
+    if amend and tables.refs:
         raise click.UsageError("--amend is of HEAD's commit alone, so --refs does not go with it")
     if no_edit and not amend:
         raise click.UsageError("--no-edit goes with --amend")
@@ -151,8 +151,7 @@ class _Commit:
     """A commit of what was edited, wherever that is."""
 
     request: CopyCommitRequest
-    refs: bool
-    allow_hidden: bool
+    tables: WorkspaceCommitRequest
 
     @property
     def of_workspace(self) -> bool:
@@ -166,15 +165,15 @@ class _Commit:
             if not repo.workspace.exists:  # HEAD's commit alone is made anew
                 nothing = CommitResult(None, repo.head_branch)
                 return nothing if dry_run else repo.amend(message=message)
-            return repo.workspace.commit(
-                request.filters,
+            asked = replace(
+                self.tables,
+                filters=request.filters,
                 message=message,
                 dry_run=dry_run,
                 allow_empty=request.allow_empty,
-                refs=self.refs,
                 allow_broken=request.allow_broken,
-                allow_hidden=self.allow_hidden,
             )
+            return repo.workspace.commit.by(asked)
         if isinstance(request.file, str) or _is_table(request.file):
             return repo.workspace.commit_from(
                 str(request.file),

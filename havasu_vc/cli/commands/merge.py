@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
     from havasu_vc.model.diffs import MergeContext
-    from havasu_vc.writers.merges import MergeReport
+    from havasu_vc.writers.conflicts import MergeReport
 
 __all__ = ["command", "configured_fast_forward", "merge_and_tell"]
 
@@ -169,7 +169,7 @@ def _report(
     result: MergeResult, context: MergeContext, message: str | None, *, dry_run: bool, waits: bool
 ) -> MergeReport:
     from havasu_vc.merging import conflict_counts
-    from havasu_vc.writers.merges import MergeReport
+    from havasu_vc.writers.conflicts import MergeReport
 
     return MergeReport(
         result.kind,
@@ -188,7 +188,7 @@ def _tell(
     result: MergeResult,
     fetched: Fetched | None = None,
 ) -> None:
-    from havasu_vc.writers.merges import merge_lines, merge_object
+    from havasu_vc.writers.conflicts import merge_lines, merge_object
 
     if invocation.json is not None:
         merge = merge_object(report)["kart.merge/v1"]

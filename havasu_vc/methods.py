@@ -1,10 +1,10 @@
-"""Use cases as methods of `Repo`: a function of a package, spelt once, bound to a repository.
+"""Use cases as methods: a function of a package, spelt once, bound to what is open.
 
     class Repo:
         status = uses(lambda: looking.status)
         log = asks(lambda: looking.LogRequest, lambda: looking.log)
 
-A method takes what the function takes after the open repository, or what the request has as
+A method takes what the function takes after what is `opened`, or what the request has as
 fields, with their types, names and defaults: type checkers see them, and so do `help` and
 `inspect.signature`. Whoever holds a request already hands it over whole, as the command line does:
 `repo.log.by(request)`. The function is looked up when the method is called, and what it needs is
@@ -19,27 +19,27 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, TypeVar, overload
 
-from havasu_vc.repo.opened import OpenRepo
-
 __all__ = ["Bound", "Method", "asks", "sentences", "uses"]
 
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 P = ParamSpec("P")
 Q = TypeVar("Q")
 R = TypeVar("R")
-Within = Callable[[OpenRepo], AbstractContextManager[None]]
+Within = Callable[[H], AbstractContextManager[None]]
 
 
-class _Opened(Protocol):
+class _Opened(Protocol[H_co]):
     """The object that has the methods."""
 
     @property
-    def opened(self) -> OpenRepo: ...
+    def opened(self) -> H_co: ...
 
 
-class Bound(Generic[P, Q, R]):
-    """A use case of one repository."""
+class Bound(Generic[H, P, Q, R]):
+    """A use case of one object."""
 
-    def __init__(self, method: Method[P, Q, R], opened: OpenRepo) -> None:
+    def __init__(self, method: Method[H, P, Q, R], opened: H) -> None:
         self._method = method
         self._opened = opened
 
@@ -57,14 +57,14 @@ class Bound(Generic[P, Q, R]):
             return self._method.function()(self._opened, request)
 
 
-class Method(Generic[P, Q, R]):
+class Method(Generic[H, P, Q, R]):
     """A use case that is called as a method."""
 
     def __init__(
         self,
         function: Callable[[], Callable[..., R]],
         request: Callable[[], Callable[P, Q]] | None,
-        within: Within | None,
+        within: Within[H] | None,
     ) -> None:
         self.function = function
         self.request = request
@@ -75,11 +75,11 @@ class Method(Generic[P, Q, R]):
         self._owner = owner
 
     @overload
-    def __get__(self, repo: None, owner: type) -> Callable[Concatenate[Any, P], R]: ...
+    def __get__(self, holder: None, owner: type) -> Callable[Concatenate[Any, P], R]: ...
     @overload
-    def __get__(self, repo: _Opened, owner: type) -> Bound[P, Q, R]: ...
-    def __get__(self, repo: _Opened | None, owner: type) -> Any:
-        return self._documented() if repo is None else Bound(self, repo.opened)
+    def __get__(self, holder: _Opened[H], owner: type) -> Bound[H, P, Q, R]: ...
+    def __get__(self, holder: _Opened[H] | None, owner: type) -> Any:
+        return self._documented() if holder is None else Bound(self, holder.opened)
 
     def _documented(self) -> Callable[..., R]:
         """Return the method as a function of the class, as people and programs look at it."""
@@ -94,7 +94,7 @@ class Method(Generic[P, Q, R]):
             text = f"{text}\n\n{said}"
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-        def method(self: _Opened, /, *arguments: Any, **keywords: Any) -> R:
+        def method(self: _Opened[H], /, *arguments: Any, **keywords: Any) -> R:
             made: R = getattr(self, method.__name__)(*arguments, **keywords)
             return made
 
@@ -125,17 +125,17 @@ def sentences(request: Callable[..., object]) -> dict[str, str]:
 
 
 def uses(
-    function: Callable[[], Callable[Concatenate[OpenRepo, P], R]], *, within: Within | None = None
-) -> Method[P, Never, R]:
-    """Return a function of an open repository as a method, which runs `within` a context."""
+    function: Callable[[], Callable[Concatenate[H, P], R]], *, within: Within[H] | None = None
+) -> Method[H, P, Never, R]:
+    """Return a function of what is open as a method, which runs `within` a context."""
     return Method(function, None, within)
 
 
 def asks(
     request: Callable[[], Callable[P, Q]],
-    function: Callable[[], Callable[[OpenRepo, Q], R]],
+    function: Callable[[], Callable[[H, Q], R]],
     *,
-    within: Within | None = None,
-) -> Method[P, Q, R]:
+    within: Within[H] | None = None,
+) -> Method[H, P, Q, R]:
     """Return a function that takes a request as a method that takes the request's fields."""
     return Method(function, request, within)
