@@ -25,7 +25,7 @@ from havasu_vc.geo.buffers import Bools, Column, Floats
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds, geographic_positions
 from havasu_vc.geo.wkb import AnyEncoding, to_canonical
-from havasu_vc.geo.wkt import geos_geometries
+from havasu_vc.geo.wkt import contained, geos_geometries
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.records import dataclass
 
@@ -301,7 +301,7 @@ def _exactly(
         case SpatialPredicate.INTERSECTS:
             found = shapely.intersects(shape, geometries)
         case SpatialPredicate.WITHIN:
-            found = shapely.contains(shape, geometries)
+            found = contained(shape, geometries)
         case _:
             found = shapely.within(shape, geometries)
     matched: Bools = np.asarray(found, np.bool_)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,15 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 
+if TYPE_CHECKING:
+    import shapely
+
 __all__ = [
     "GEOJSON_FORMS",
     "WKT_FORMS",
     "PointForm",
     "beyond_geos",
+    "contained",
     "format_points",
     "format_wkt",
     "geos_geometries",
@@ -126,6 +130,27 @@ def geos_geometries(wkb: pa.Array[Any]) -> npt.NDArray[np.object_]:
     if curved.any():
         raise row_error(int(curved.argmax()), "not geometry that GEOS holds: arcs or surfaces")
     return read_by_geos(shapely.from_wkb, objects(wkb), "geometry that GEOS holds")
+
+
+def contained(
+    shape: shapely.Geometry, geometries: npt.NDArray[np.object_] | shapely.Geometry
+) -> npt.NDArray[np.bool_]:
+    """Return which geometries a prepared shape contains.
+
+    GEOS 3.14 ends the process where a prepared rectangle meets a collection with an empty part,
+    so collections other than of areas meet a copy that is not prepared.
+    """
+    import shapely
+
+    found = np.asarray(geometries, object)
+    loose = np.isin(shapely.get_type_id(found), (4, 5, 7))
+    if not loose.any():
+        sure: npt.NDArray[np.bool_] = shapely.contains(shape, geometries)
+        return sure
+    related: npt.NDArray[np.bool_] = np.zeros(found.shape, np.bool_)
+    related[~loose] = shapely.contains(shape, found[~loose])
+    related[loose] = shapely.contains(shapely.from_wkb(shapely.to_wkb(shape)), found[loose])
+    return related
 
 
 def wkb_of_geometries(geometries: npt.NDArray[np.object_]) -> pa.Array[Any]:

@@ -22,6 +22,7 @@ from havasu_vc.geo.functions.catalogue import (
     masked,
     numbers,
 )
+from havasu_vc.geo.wkt import contained
 
 if TYPE_CHECKING:
     import shapely
@@ -71,7 +72,9 @@ def _coordinate(axis: int) -> Formula:
         if geometries.points is not None and axis < 2:
             found = geometries.points[axis]
         else:
-            found = (shapely.get_x, shapely.get_y, shapely.get_z)[axis](geometries.shapes)
+            shapes = geometries.shapes.copy()
+            shapes[shapely.is_empty(shapes)] = None  # GEOS 3.14 refuses to say where that is
+            found = (shapely.get_x, shapely.get_y, shapely.get_z)[axis](shapes)
         return masked(found, ~np.isnan(found))
 
     return formula
@@ -212,6 +215,8 @@ def _related(name: str, left: Geometries, right: Geometries) -> Bools | None:
     if left.points is not None and of_points is not None and left.constant is None:
         found = _points_related(of_points, constant, *left.points)
         return np.logical_not(found) if opposite else found
+    if name == "within":
+        return contained(constant, left.operand)
     related: Bools = getattr(shapely, _EXCHANGED[name])(constant, left.operand)
     return related
 

@@ -114,3 +114,30 @@ def test_distances_of_points_and_numbers_that_are_null() -> None:
         True,
         None,
     ]
+
+
+def test_a_window_and_collections_with_empty_parts() -> None:
+    """GEOS 3.14 ended the process here."""
+    names = (
+        "MULTIPOINT (EMPTY, (1 1))",
+        "MULTILINESTRING (EMPTY, (1 1, 2 2))",
+        "GEOMETRYCOLLECTION (POINT EMPTY, POINT (1 1))",
+        "POINT (1 1)",
+        "MULTIPOINT (EMPTY, (9 9))",
+    )
+    rows = binary([*map(shapely.from_wkt, names)])
+    window = binary([shapely.box(0, 0, 4, 4)] * len(names))
+    inside = [True, True, True, True, False]
+
+    assert FUNCTIONS["ST_Within"](rows, window).to_pylist() == inside
+    assert FUNCTIONS["ST_Contains"](window, rows).to_pylist() == inside
+    for name, found in zip(names, inside, strict=True):
+        alike = binary([shapely.from_wkt(name)] * 2)
+        assert FUNCTIONS["ST_Within"](alike, window[:2]).to_pylist() == [found] * 2
+
+
+def test_where_an_empty_point_is() -> None:
+    rows = binary([shapely.Point(), shapely.LineString([(0, 0), (1, 1)]), shapely.Point(1, 2)])
+
+    assert FUNCTIONS["ST_X"](rows).to_pylist() == [None, None, 1.0]
+    assert FUNCTIONS["ST_Z"](rows).to_pylist() == [None, None, None]
