@@ -8,7 +8,7 @@ venv=$1
 python=${PYTHON:-python3}
 packages=(
     "duckdb==1.5.5" "duckdb-extension-avro==1.5.5" "duckdb-extension-httpfs==1.5.5"
-    "duckdb-extension-iceberg==1.5.5" "daft>=0.6" "pyiceberg>=0.12,<0.13"
+    "duckdb-extension-iceberg==1.5.5" "duckdb-extension-spatial==1.5.5" "daft>=0.6" "pyiceberg>=0.12,<0.13"
     # From dbt 1.11 on a part of it is fetched from elsewhere while it is installed.
     "dbt-core>=1.10,<1.11" "dbt-duckdb>=1.10,<1.11"
 )

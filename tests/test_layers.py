@@ -118,6 +118,7 @@ LATE: dict[str, str] = {
     "writers/rasters.py": "most tables hold no rasters, and what reads them is many modules",
     "exchange/frames.py": "each write of rows loads it, an import in a box alone what reads files",
     "exchange/duckdb.py": "DuckDB reads most files, and Arrow's datasets bring pandas",
+    "exchange/duckdb_functions.py": "few queries call functions of geometries, which are much",
     "exchange/sources.py": "an import reads one format, and each brings modules of its own",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",

@@ -32,10 +32,21 @@ from havasu_vc.errors import (
     MissingProgramError,
     UnsupportedTypeError,
 )
+from havasu_vc.exchange.duckdb_functions import (
+    SAME,
+    called_functions,
+    geometry_values,
+    load_extension,
+    macro,
+    made_geometry,
+    own_functions,
+    plain_array,
+    wants_extension,
+)
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Field, Primitive
+from havasu_vc.model.types import Decimal, Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.object_urls import is_url
 
@@ -62,6 +73,7 @@ SECONDS = 60.0
 """An expression may work so long on one batch."""
 _BATCH_ROWS = 1 << 14
 _MISSING = re.compile(r"Catalog Error: Table with name (.+) does not exist")
+_NO_FUNCTION = re.compile(r"Function with name \"?(st_\w+)", re.IGNORECASE)
 _KIND_OF_ERROR = re.compile(r"^(?:[A-Z][a-z]+ )+Error: ")
 
 
@@ -98,24 +110,40 @@ class _Connected:
         self._connection = _module().connect(":memory:", config=config)
         self._failures: list[HavasuError] = []
         never = "autoinstall_known_extensions = false", "autoload_known_extensions = false"
-        self._set(*never, *settings)
+        self._set(*never, "enable_progress_bar = false", *settings)
 
     def _set(self, *settings: str) -> None:
         for setting in settings:
             self._connection.execute(f"SET {setting}")
 
-    def add_function(self, function: SqlFunction) -> None:
-        """Have a function there, which is called with values of any types."""
+    def add_functions(self, *texts: str) -> None:
+        """Have the functions of geometries and rasters there that some SQL may call."""
+        for function in own_functions(called_functions(*texts)):
+            self._add_function(function, function.name)
+
+    def _add_function(self, function: SqlFunction, name: str, *, typed: bool = False) -> None:
+        """Have a function there, which is called with values of any types.
+
+        Where geometries are `typed`, those that it makes are of DuckDB's type.
+        """
+        kind, typed = function.result.arrow_type, typed and function.result.label == "geometry"
 
         def compute(*columns: pa.ChunkedArray) -> pa.Array:
             try:
-                return function(*map(_plain_array, columns))
+                found = function(*map(plain_array, columns))
             except HavasuError as error:
                 self._failures.append(error)
                 raise
+            return made_geometry(found) if typed else found
 
         self._connection.create_function(
-            function.name, compute, None, duck_type(function.result.arrow_type), type="arrow"
+            name,
+            compute,
+            None,
+            "GEOMETRY" if typed else duck_type(kind),
+            type="arrow",
+            # They may give null for what is not, such as the x of a line.
+            null_handling="special",
         )
 
     def __enter__(self) -> Self:
@@ -191,6 +219,25 @@ class Database(_Connected):
         )
         self._files: list[str] = []
         self._scans: list[Any] = []
+        self._typed = False
+
+    def add_functions(self, *texts: str) -> None:
+        """Have the functions there that some SQL may call, before tables are.
+
+        Where the spatial extension answers, geometries of tables are of its type.
+        """
+        called = called_functions(*texts)
+        self._typed = wants_extension(called) and load_extension(self._connection, _module())
+        if not self._typed:
+            super().add_functions(*texts)
+            return
+        for function in own_functions(called):
+            if function.name.lower() in SAME:  # for values of other types, such as text
+                self._add_function(function, function.name, typed=True)
+            else:
+                hidden = f"havasu_{function.name}"
+                self._add_function(function, hidden, typed=True)
+                self._connection.execute(macro(function, hidden))
 
     def add(self, name: str, table: DuckTable) -> None:
         """Have a table there under a name."""
@@ -199,7 +246,10 @@ class Database(_Connected):
             for label, rows in table.registered.items():
                 self._scans.append(rows)
                 self._connection.register(label, rows)
-            self._connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {table.query}")
+            query = table.query
+            if self._typed:
+                query = geometry_values(query, table.geometries)
+            self._connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {query}")
 
     def add_rows(self, name: str, rows: pa.Table) -> None:
         """Have rows there under a name."""
@@ -255,23 +305,16 @@ class Database(_Connected):
             raise _query_error(str(error)) from error
 
 
-def _plain_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return an argument of a function as an array without an extension type."""
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks) if found.chunks else pa.array([], found.type)
-    if pa.types.is_decimal(found.type):  # as DuckDB has 0.1; by way of text it is the double
-        return found.cast(pa.string()).cast(pa.float64())
-    return found.storage if isinstance(found.type, pa.BaseExtensionType) else found
-
-
 def _query_error(said: str) -> Exception:
     """Return what DuckDB says of a query as an error of one line."""
     line = next((line.strip() for line in said.splitlines() if line.strip()), "it failed")
     missing = _MISSING.search(line)
     if missing is not None:
         return NoTableError(missing[1])
-    return InvalidArgumentError(f"DuckDB: {_KIND_OF_ERROR.sub('', line)}")
+    error = InvalidArgumentError(f"DuckDB: {_KIND_OF_ERROR.sub('', line)}")
+    if _NO_FUNCTION.search(line) and "spatial" in said:
+        error.hints = ("pip install 'havasu-vc[spatial]' brings DuckDB's spatial extension",)
+    return error
 
 
 class NoTableError(Exception):
@@ -341,6 +384,8 @@ class DuckTable:
     """The files that it reads."""
     registered: Mapping[str, Any]
     """Tables and scans of Arrow that it names, which a connection must know."""
+    geometries: Mapping[str, Encoding]
+    """Its columns of geometries, quoted, and how these are written."""
 
     @property
     def query(self) -> str:
@@ -425,7 +470,16 @@ def duck_table(view: Dataset, label: str) -> DuckTable:
             queries.append(_query(view.schema, found, _without(dirty, name)))
     paths = tuple(file.path for files in groups.values() for file in files)
     nothing = _query(view.schema, [None] * len(view.schema.fields), "(SELECT 1) WHERE false")
-    return DuckTable(tuple(queries) or (nothing,), paths, registered)
+    geometries = _geometries(view.schema)
+    return DuckTable(tuple(queries) or (nothing,), paths, registered, geometries)
+
+
+def _geometries(schema: Schema) -> dict[str, Encoding]:
+    return {
+        identifier(name): field.geometry.encoding
+        for name, field in zip(column_names(schema), schema.fields, strict=True)
+        if field.geometry is not None
+    }
 
 
 def _query(schema: Schema, columns: Sequence[str | None], source: str) -> str:
@@ -535,4 +589,5 @@ def _scanned_table(view: Dataset, label: str) -> DuckTable:
 
     name = f"{label} rows"
     query = _query(view.schema, columns, identifier(name))
-    return DuckTable((query,), (), {name: ScannedRows(view, names)})
+    registered = {name: ScannedRows(view, names)}
+    return DuckTable((query,), (), registered, _geometries(view.schema))

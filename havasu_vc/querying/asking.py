@@ -24,6 +24,7 @@ import pyarrow as pa
 from havasu_vc import checkouts
 from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentError, nearest
 from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table
+from havasu_vc.exchange.duckdb_functions import plain_answer
 from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
 from havasu_vc.model import compute as pc
@@ -123,9 +124,9 @@ class Queries:
         self._views: list[Dataset] = []
         with ExitStack() as stack:
             self._database = stack.enter_context(Database())
+            self._database.add_functions(text)
             self._add_tables(text)
             self._add_told(text)
-            self._add_functions(text)
             self._database.close_off()
             self._close = stack.pop_all().close
 
@@ -145,7 +146,14 @@ class Queries:
             found = self._database.ask(statement, most)
         if found is None:
             return None
-        return QueryAnswer(found.schema, self._rows(found), self._geometries(found.schema))
+        encodings = {
+            field.name: field.geometry.encoding
+            for view in self._views
+            for field in view.schema.geometries
+            if field.geometry is not None
+        }
+        schema, plain = plain_answer(found.schema, encodings)
+        return QueryAnswer(schema, map(plain, self._rows(found)), self._geometries(schema))
 
     def _geometries(self, schema: pa.Schema) -> dict[str, Dataset]:
         """Return the datasets whose geometry columns an answer has, by the column's name."""
@@ -217,17 +225,6 @@ class Queries:
             self._database.add_rows(label, told_table(self._repo, name, arguments))
         for name in dict.fromkeys(name for name, _ in called):
             self._database.add_call(name, TOLD[name])
-
-    def _add_functions(self, text: str) -> None:
-        called = {name.lower() for name in names(text) if name[:3].lower() in ("st_", "rs_")}
-        if not called:
-            return
-        from havasu_vc.geo.functions.all_functions import FUNCTIONS
-
-        for function in FUNCTIONS.values():
-            # DuckDB takes no sums of groups from Python.
-            if function.name.lower() in called and not function.aggregate:
-                self._database.add_function(function)
 
     def _datasets(self) -> Mapping[str, Callable[[], Dataset]]:
         """Return what opens each dataset that needs no revision, by path."""

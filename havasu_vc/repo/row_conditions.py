@@ -7,7 +7,6 @@ it is one of the two that meets all of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -28,7 +27,6 @@ from havasu_vc.model.schema import Schema
 __all__ = ["changes_meeting"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-_SPATIAL = re.compile(r"\b(?:ST|RS)_\w+", re.IGNORECASE)
 
 
 def changes_meeting(
@@ -46,7 +44,7 @@ def changes_meeting(
     with ExitStack() as stack:
         database = stack.enter_context(RowExpressions()) if expressions else None
         if database is not None:
-            _add_functions(database, expressions)
+            database.add_functions(*expressions)
 
         def test_of(kind: str, text: str) -> Callable[[pa.RecordBatch], Mask]:
             if kind == "box":
@@ -64,18 +62,6 @@ def changes_meeting(
                     for test in tests:
                         met |= there & np.logical_and.reduce([part(rows) for part in test])
             yield batch, met
-
-
-def _add_functions(database: RowExpressions, expressions: Sequence[str]) -> None:
-    """Have the functions of geometries and rasters there that some expressions may call."""
-    called = {name.lower() for text in expressions for name in _SPATIAL.findall(text)}
-    if not called:
-        return
-    from havasu_vc.geo.functions.all_functions import FUNCTIONS
-
-    for function in FUNCTIONS.values():
-        if function.name.lower() in called and not function.aggregate:
-            database.add_function(function)
 
 
 def _in_box(

@@ -351,3 +351,16 @@ def test_parquet_of_no_geometry_says_nothing_of_one(run: Run, tmp_path: Path) ->
     succeed(run("sql", query, "-o", "parquet", "--output", file))
 
     assert b"geo" not in (pq.read_schema(file).metadata or {})
+
+
+def test_a_function_may_give_null(run: Run) -> None:
+    query = "SELECT ST_X('LINESTRING (0 0, 1 1)') AS x, ST_NumPoints(geom) AS n FROM points LIMIT 1"
+    found = json.loads(succeed(run("sql", query, "-o", "json-lines")).stdout)
+
+    assert found == {"x": None, "n": None}
+
+
+def test_a_function_of_the_spatial_extension_alone_says_how_to_have_it(run: Run) -> None:
+    result = run("sql", "SELECT ST_VoronoiDiagram(geom) FROM points")
+    if result.exit_code:  # not where the extension is installed
+        assert "havasu-vc[spatial]" in result.stderr
