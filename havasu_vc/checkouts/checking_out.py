@@ -400,23 +400,11 @@ class _Following:
         if condition is Condition.EDITED:
             gone = remove_unreadable(place, view.properties.table_uuid)
             upon = None if gone else self.repo.taken.get(path)
-        wanted = Checkout(
-            commit,
-            folder.internals,
-            self.state.flavour,
-            self.state.copy,
-            max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1),
-            refs,
-            clustered,
-        )
+        keep = max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
+        state, tree = self.state, folder.internals
+        wanted = Checkout(commit, tree, state.flavour, state.copy, keep, refs, clustered)
         try:
-            try:
-                made = materialise(shown, place, wanted, previous=found, upon=upon)
-            except CorruptionError:
-                # No edit is lost with a table that has none, or whose edits may go.
-                if not remove_unreadable(place, view.properties.table_uuid):
-                    raise
-                made = materialise(shown, place, wanted)
+            made = _made(shown, place, wanted, found, upon)
         except ConcurrentChangeError:
             # Someone wrote to the table this very moment: it has edits now.
             self._stay(path, known, folder, commit)
@@ -484,6 +472,23 @@ class _Following:
 
 _NAMED = 3
 """Refs that a note names."""
+
+
+def _made(
+    view: DatasetInFiles,
+    place: TablePlace,
+    wanted: Checkout,
+    found: TableState | None,
+    upon: int | None,
+) -> TableState:
+    """Make a table, anew where what is there cannot be read."""
+    try:
+        return materialise(view, place, wanted, previous=found, upon=upon)
+    except CorruptionError:
+        # No edit is lost with a table that has none, or whose edits may go.
+        if not remove_unreadable(place, view.properties.table_uuid):
+            raise
+        return materialise(view, place, wanted)
 
 
 def havasu_view(repo: OpenRepo, folder: DatasetFolder, revision: str) -> DatasetInFiles:

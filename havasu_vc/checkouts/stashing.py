@@ -179,20 +179,8 @@ def apply_stash(
     then = repo.resolve(parents[0] if parents else "[EMPTY]")
     before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
     changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
-    for path in tuple(changed):
-        known = state.tables.get(path)
-        if known is None:
-            raise NotFoundError(
-                f"{path} is not checked out, and the stash edits it",
-                hints=("`havasu-vc checkout` makes its table; go to a commit that has it first",),
-            )
-        if _shows(table_place(repo, state.root, path), stash):
-            changed.remove(path)  # it came back before this was cut off
-        elif read_table_edits(repo, state, known) is not None:
-            raise UncommittedChangesError(
-                f"{path} has edits that are not committed",
-                hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
-            )
+    # What came back before this was cut off is there already.
+    changed = [path for path in changed if _lacks(repo, state, path, stash)]
     with Transaction(repo) as transaction:
         views = {}
         for path in changed:
@@ -226,6 +214,24 @@ def apply_stash(
     if drop:
         delete_ref(repo.git, stash.ref, stash.commit)
     return stash
+
+
+def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bool:
+    """Whether a table lacks the edits of a stash; raise where it cannot take them."""
+    known = state.tables.get(path)
+    if known is None:
+        raise NotFoundError(
+            f"{path} is not checked out, and the stash edits it",
+            hints=("`havasu-vc checkout` makes its table; go to a commit that has it first",),
+        )
+    if _shows(table_place(repo, state.root, path), stash):
+        return False
+    if read_table_edits(repo, state, known) is not None:
+        raise UncommittedChangesError(
+            f"{path} has edits that are not committed",
+            hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
+        )
+    return True
 
 
 def edits_of_stash(repo: OpenRepo, storage: Storage, stash: Stash) -> list[TreeEdit]:

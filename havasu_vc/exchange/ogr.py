@@ -106,8 +106,8 @@ class OgrSource:
         return [task_of(read_layer, reading, where) for where in self.ranges]
 
 
-def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
-    """Open one layer of a file whose format is known."""
+def _info(file: VectorFile, layer: str) -> dict[str, Any]:
+    """Return what GDAL says of a layer, once it is sure to end, to be of its format and whole."""
     if file.driver == "GPKG":
         refuse_endless(file.path, layer, file.input_bytes)
     info = read_info(file.path, layer)
@@ -119,6 +119,33 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
             f"it holds {info['driver']} and not {file.driver}",
             hints=("give the file the extension of what it is",),
         )
+    if file.driver == "GeoJSONSeq":
+        require_all_records(file, int(info["features"]))
+    return info
+
+
+def _geometry_column(
+    file: VectorFile, info: dict[str, Any], crs: CrsNames, *, as_multi: bool
+) -> GeometryColumn:
+    """Return how geometries of a layer are: their system, under its name, and their shape."""
+    said = info["crs"]
+    known = said if said and not any(word in said for word in _UNDEFINED) else None
+    identifier = crs.name(known, file.shown_path)
+    return GeometryColumn(crs=identifier, shape=_shape(file, info, as_multi=as_multi))
+
+
+def _ordered(
+    fields: Sequence[str], fid: str | None, geometry: str | None, *, first: Sequence[str]
+) -> list[str]:
+    """Return columns in the order that they get: ids, those that come first, the geometry."""
+    first = [name for name in fields if name in first]
+    known = [name for name in (fid, *first, geometry) if name is not None]
+    return known + [name for name in fields if name not in first]
+
+
+def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
+    """Open one layer of a file whose format is known."""
+    info = _info(file, layer)
     # GeoJSON may take an attribute `id` for the feature id too, and would give it twice.
     own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
     with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
@@ -129,23 +156,16 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     crs = CrsNames(options.crs)
     geometries = {}
     if geometry is not None:
-        said = info["crs"]
-        known = said if said and not any(word in said for word in _UNDEFINED) else None
-        identifier = crs.name(known, file.shown_path)
-        shape = _shape(file, info, as_multi=options.for_kart)
-        geometries[names[geometry]] = GeometryColumn(crs=identifier, shape=shape)
-    shapes = file.driver == "ESRI Shapefile"
-    first = [name for name in fields if name in (options.primary_key or ())]
-    first = first if shapes and options.for_kart else []
-    ordered = [name for name in (fid, *first, geometry) if name is not None]
-    ordered += [name for name in fields if name not in first]
+        column = _geometry_column(file, info, crs, as_multi=options.for_kart)
+        geometries[names[geometry]] = column
+    as_karts = file.driver == "ESRI Shapefile" and options.for_kart
+    first = options.primary_key if as_karts else None
+    ordered = _ordered(fields, fid, geometry, first=first or ())
     plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
-    hint = (names[fid],) if fid is not None else ()
+    hint = () if fid is None else (names[fid],)
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     rows = int(info["features"]) if int(info["features"]) >= 0 else None
-    if file.driver == "GeoJSONSeq":
-        require_all_records(file, int(info["features"]))
     reading = _Reading(
         path=file.path,
         shown_path=file.shown_path,
@@ -159,7 +179,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         batch_rows=_batch_rows(file.input_bytes, rows),
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
-        as_multi=shapes and options.for_kart,
+        as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
     title = metadata.get("IDENTIFIER") or None

@@ -78,32 +78,13 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
         if unknown:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
         header = replace(header, schema=view.schema.select(tuple(columns)))
-    table = Table(view, repo.settings)
     inside = _inside(repo, view)
-    batches = partial(table.to_batches, columns)
-    if inside is not None:
-        batches = partial(_batches, repo, view, columns, inside)
-    if format == "delta":
-        from havasu_vc.exchange.delta_writer import write_delta
-
-        with _parts(repo, view, header, None) as parts:
-            written = write_delta(file, header, parts, plain=plain, overwrite=overwrite)
-    elif format == "iceberg-v3":
-        from havasu_vc.exchange.iceberg_writer import write_iceberg_3
-
-        with _parts(repo, view, header, None) as parts:
-            written = write_iceberg_3(file, header, parts, overwrite=overwrite)
-    elif format == _PARQUET_DATASET:
-        from havasu_vc.exchange.parquet_dataset import write_parquet_dataset
-
-        def write_parts(header: DatasetHeader) -> Written:
-            with _parts(repo, view, header, request.part_bytes) as parts:
-                return write_parquet_dataset(
-                    file, header, parts, overwrite=overwrite, crs=crs, form=parquet
-                )
-
-        written = _write_outgrown(write_parts, header)
+    if format in _IN_PARTS:
+        written = _write_parts(repo, view, header, request)
     else:
+        batches = partial(Table(view, repo.settings).to_batches, columns)
+        if inside is not None:
+            batches = partial(_batches, repo, view, columns, inside)
 
         def write(header: DatasetHeader) -> Written:
             return write_file(
@@ -124,6 +105,36 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     elif inside is not None:
         notes = (*notes, "rows outside of the spatial filter are left out, as Kart does it")
     return ExportResult(str(file), written.rows, notes)
+
+
+_IN_PARTS = ("delta", "iceberg-v3", _PARQUET_DATASET)
+"""Formats of several files, which are written side by side."""
+
+
+def _write_parts(
+    repo: OpenRepo, view: Dataset, header: DatasetHeader, request: ExportRequest
+) -> Written:
+    """Write the rows of a dataset as a folder of files."""
+    file, overwrite = Path(request.file), request.overwrite
+    if request.format == "delta":
+        from havasu_vc.exchange.delta_writer import write_delta
+
+        with _parts(repo, view, header, None) as parts:
+            return write_delta(file, header, parts, plain=request.plain, overwrite=overwrite)
+    if request.format == "iceberg-v3":
+        from havasu_vc.exchange.iceberg_writer import write_iceberg_3
+
+        with _parts(repo, view, header, None) as parts:
+            return write_iceberg_3(file, header, parts, overwrite=overwrite)
+    from havasu_vc.exchange.parquet_dataset import write_parquet_dataset
+
+    def write(header: DatasetHeader) -> Written:
+        with _parts(repo, view, header, request.part_bytes) as parts:
+            return write_parquet_dataset(
+                file, header, parts, overwrite=overwrite, crs=request.crs, form=request.parquet
+            )
+
+    return _write_outgrown(write, header)
 
 
 def _inside(repo: OpenRepo, view: Dataset) -> RowsInside | None:

@@ -47,7 +47,6 @@ from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.evolution import (
     check_evolution,
     field_ids,
@@ -57,6 +56,7 @@ from havasu_vc.model.evolution import (
 from havasu_vc.model.names import KART_VERSION, check_dataset_path, repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.repo.transaction import Transaction
@@ -104,58 +104,82 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
-    notes: list[str] = []
-    counts: dict[str, ChangeCounts] = {}
-    taken: dict[str, Understood] = {}
-    edits: list[TreeEdit] = []
     with Transaction(repo, branch=request.branch) as transaction:
         known, replaced = transaction.folders, Replaced(repo, transaction)
         _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
-            for source, path in chosen:
-                if engine.distributed:
-                    source = spread(source)
-                found, has_key = False, bool(source.schema.key)
-                old = replaced.dataset(path) if path in known else None
-                if old is not None and isinstance(source, GeoTiffSource):
-                    source = source.cut_as(old.schema)
-                elif old is not None:
-                    known_as = with_column_names(old.schema, request.renames, path)
-                    source = read_as(source, known_as)
-                elif request.find_key and not has_key:
-                    source, found = _with_key(source, path, request), True
-                notes += source.notes
-                key = source.schema.key.names if old is None else old.key.names
-                with _naming(path, source, key):
-                    if old is not None:
-                        limit = request.similarity_detection_limit
-                        earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
-                        edit = _replacing(repo, old, source, engine, request, earlier)
-                        notes += _described(old, source, request.renames, edit.meta)
-                        view: Dataset | None = old.after(edit) if edit.blobs else old
-                    else:
-                        edit = _fresh(repo, path, source, transaction.storage, engine, request)
-                        view = version_of(path, kind, edit, transaction.storage)
-                rows = edit.counts.inserts if view is None else view.rows
-                taken[path] = understood(
-                    source,
-                    request.options or options,
-                    rows,
-                    dataset_key=None if old is None else old.key.names,
-                    found=found,
-                    made=old is None and not kind.in_files,
-                )
-                notes += far_off(view) if view is not None and edit.counts.total else ()
-                counts[path] = edit.counts
-                if edit.blobs:
-                    edits.append(edit)
+            taking = _Taking(repo, request, kind, transaction, engine)
+            layers = {
+                path: taking.take(path, source, replaced.dataset(path) if path in known else None)
+                for source, path in chosen
+            }
+        edits = [layer.edit for layer in layers.values() if layer.edit.blobs]
+        counts = {path: layer.edit.counts for path, layer in layers.items()}
+        taken = {path: layer.understood for path, layer in layers.items()}
+        notes = tuple(note for layer in layers.values() for note in layer.notes)
         if dry_run or not (edits or replaced.merge):
-            return ImportResult(None, repo.head_branch, counts, tuple(notes), taken)
+            return ImportResult(None, repo.head_branch, counts, notes, taken)
         text = message or _message(request, chosen)
         new = [each for each in chosen if each[1] not in known]
         commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
-    return ImportResult(commit, repo.head_branch, counts, tuple(notes), taken)
+    return ImportResult(commit, repo.head_branch, counts, notes, taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer that was taken in."""
+
+    edit: TreeEdit
+    understood: Understood
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """Layers taken into one transaction."""
+
+    repo: OpenRepo
+    request: ImportRequest
+    kind: DatasetKind
+    transaction: Transaction
+    engine: Engine
+
+    def take(self, path: str, source: Source, old: Dataset | None) -> _Layer:
+        """Take a layer in as a new dataset, or as the next version of an `old` one."""
+        repo, request, storage = self.repo, self.request, self.transaction.storage
+        if self.engine.distributed:
+            source = spread(source)
+        found = False
+        if old is not None and isinstance(source, GeoTiffSource):
+            source = source.cut_as(old.schema)
+        elif old is not None:
+            source = read_as(source, with_column_names(old.schema, request.renames, path))
+        elif request.find_key and not source.schema.key:
+            source, found = _with_key(source, path, request), True
+        notes = list(source.notes)
+        key = source.schema.key.names if old is None else old.key.names
+        with _naming(path, source, key):
+            if old is not None:
+                head, limit = self.transaction.head.commit, request.similarity_detection_limit
+                earlier = earlier_import(repo, head or "", old, limit)
+                edit = _replacing(repo, old, source, self.engine, request, earlier)
+                notes += _described(old, source, request.renames, edit.meta)
+                view: Dataset | None = old.after(edit) if edit.blobs else old
+            else:
+                edit = _fresh(repo, path, source, storage, self.engine, request)
+                view = version_of(path, self.kind, edit, storage)
+        rows = edit.counts.inserts if view is None else view.rows
+        told = understood(
+            source,
+            request.options or SourceOptions(),
+            rows,
+            dataset_key=None if old is None else old.key.names,
+            found=found,
+            made=old is None and not self.kind.in_files,
+        )
+        notes += far_off(view) if view is not None and edit.counts.total else ()
+        return _Layer(edit, told, tuple(notes))
 
 
 def _described(

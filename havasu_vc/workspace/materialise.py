@@ -139,38 +139,21 @@ def materialise(
         copy=checkout.copy,
         batches=() if previous is None else previous.deletes,
     )
-    refs: dict[str, RefState] = {}
-    for name, ref in checkout.refs.items():
-        draft.link(ref.view)
-        shown = draft.show(ref.view, commit=ref.commit, tree=ref.tree)
-        refs[name] = RefState(ref.commit, ref.tree, shown.snapshot_id)
+    refs = draft.show_refs(checkout.refs)
     files = draft.link(view)
     snapshot = draft.show(
         far or view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
     )
     version = 1 if table is None else table.version + 1
-    metadata = replace(
-        draft.made,
-        last_updated_ms=draft.now,
-        current_snapshot_id=snapshot.snapshot_id,
-        references=_references(draft.made, snapshot, refs, checkout.refs, previous),
-        snapshot_log=(*draft.made.snapshot_log, LogEntry(draft.now, snapshot.snapshot_id)),
-        properties={
-            **draft.made.properties,
-            **checked_out_properties(view, flavour, version),
-        },
+    metadata = draft.at(
+        snapshot,
+        _references(draft.made, snapshot, refs, checkout.refs, previous),
+        checked_out_properties(view, flavour, version),
     )
     metadata = expired(metadata, checkout.keep)
-    published = place.publish(table, metadata, flavour)
-    document = place.newest_document(published.version)
-    if not is_untouched(place.read(published.version)):
-        # A writer that found the name free renamed its own file to it right after.
-        raise _overtaken(place)
+    published, document = _publish(place, table, metadata, flavour)
     if isinstance(place, FolderPlace):
         show_to_duckdb(view, metadata, place.folder)
-    if table is not None:
-        remove_unneeded(place, table, published)
-        forget_metadata(place, table, published)
     return TableState(
         view.path,
         checkout.commit,
@@ -184,6 +167,21 @@ def materialise(
         document,
         checkout.clustered,
     )
+
+
+def _publish(
+    place: TablePlace, table: Table | None, metadata: TableMetadata, flavour: Flavour
+) -> tuple[Table, FileIdentity | None]:
+    """Make metadata the newest of a table, and return the table and its document then."""
+    published = place.publish(table, metadata, flavour)
+    document = place.newest_document(published.version)
+    if not is_untouched(place.read(published.version)):
+        # A writer that found the name free renamed its own file to it right after.
+        raise _overtaken(place)
+    if table is not None:
+        remove_unneeded(place, table, published)
+        forget_metadata(place, table, published)
+    return published, document
 
 
 def _usable(metadata: TableMetadata) -> TableMetadata | None:
@@ -356,6 +354,32 @@ class TableDraft:
     def link(self, view: DatasetInFiles) -> Mapping[str, FileIdentity]:
         """Put the data files of a dataset into the table; those that are there stay."""
         return self.place.put(view, copy=self._copy)
+
+    def at(
+        self,
+        snapshot: Snapshot,
+        references: Mapping[str, Reference],
+        properties: Mapping[str, str],
+    ) -> TableMetadata:
+        """Return the metadata whose current snapshot is one of those that were added."""
+        log = LogEntry(self.now, snapshot.snapshot_id)
+        return replace(
+            self.made,
+            last_updated_ms=self.now,
+            current_snapshot_id=snapshot.snapshot_id,
+            references=references,
+            snapshot_log=(*self.made.snapshot_log, log),
+            properties={**self.made.properties, **properties},
+        )
+
+    def show_refs(self, others: Mapping[str, OtherRef]) -> dict[str, RefState]:
+        """Add snapshots of other branches and tags, and return which one each shows."""
+        refs: dict[str, RefState] = {}
+        for name, ref in others.items():
+            self.link(ref.view)
+            shown = self.show(ref.view, commit=ref.commit, tree=ref.tree)
+            refs[name] = RefState(ref.commit, ref.tree, shown.snapshot_id)
+        return refs
 
     def show(
         self, view: DatasetInFiles, *, commit: str, tree: str, clustered: str | None = None

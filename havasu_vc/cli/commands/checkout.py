@@ -23,6 +23,7 @@ from havasu_vc.cli.options import (
     spatial_filter_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.records import dataclass
 from havasu_vc.transfer import CopyRequest
 from havasu_vc.writers.commits import ABBREVIATED
 
@@ -115,10 +116,9 @@ def command(
     havasu-vc checkout --as parcels.gpkg parcels      a copy to edit in QGIS
     havasu-vc checkout v1 --to ../v1                  tables of another revision, elsewhere
     """
-    limited = spatial_filter is not None
     if tables is not None and tables.partition_by is not None and not tables.clustered:
         raise click.UsageError("--partition-by goes with --layout clustered")
-    if limited and (copied or to or relocate or tables):
+    if spatial_filter is not None and (copied or to or relocate or tables):
         raise click.UsageError("--spatial-filter is of the working copy: it goes with REV and -b")
     if copied is not None:
         if branch is not None or to is not None or relocate or tables is not None:
@@ -127,61 +127,94 @@ def command(
             )
         _write_copy(invocation, replace(copied, datasets=names, discard_changes=discard))
         return
+    _require_revision(names)
+    if to is not None:
+        if branch is not None or relocate or (tables is not None and tables.refs is not None):
+            raise click.UsageError("--to goes with none of -b, --relocate and --refs")
+        _make_elsewhere(invocation, names[0] if names else "HEAD", to, tables, discard=discard)
+        return
+    take, tables = _taken_again(tables)
+    if leave and (relocate or tables is not None):
+        raise click.UsageError("--not-dataset is of the working copy: it goes with REV and -b")
+    here = _Here(tables, names, branch, take, leave, spatial_filter, guess, discard)
+    moves = bool(names or branch)
+    repo = open_to_switch(invocation) if moves and tables is None else invocation.open_repo()
+    if not relocate:
+        here.check_out(invocation, repo)
+    elif moves or discard:
+        raise click.UsageError("--relocate stands alone")
+    else:
+        _tell(invocation, repo, repo.workspace.relocate())
+
+
+def _require_revision(names: tuple[str, ...]) -> None:
+    """Raise where what is named is no revision, or more than one."""
     if names and names[0].lower().endswith(".gpkg"):
         raise click.UsageError(
             f"{names[0]} is no revision: `havasu-vc checkout --as {names[0]}` writes a copy to edit"
         )
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
-    if to is not None:
-        if branch is not None or relocate or (tables is not None and tables.refs is not None):
-            raise click.UsageError("--to goes with none of -b, --relocate and --refs")
-        _make_elsewhere(invocation, names[0] if names else "HEAD", to, tables, discard=discard)
-        return
-    take: tuple[str, ...] = ()
-    if tables is not None and tables.dataset is not None and tables.clustered is None:
-        if tables != CheckoutRequest(dataset=tables.dataset):
-            raise click.UsageError("--dataset goes with --to or --layout, or with no such option")
-        take, tables = (tables.dataset,), None
-    if leave and (relocate or tables is not None):
-        raise click.UsageError("--not-dataset is of the working copy: it goes with REV and -b")
-    moves = bool(names or branch)
-    repo = open_to_switch(invocation) if moves and tables is None else invocation.open_repo()
-    if relocate:
-        if moves or discard:
-            raise click.UsageError("--relocate stands alone")
-        _tell(invocation, repo, repo.workspace.relocate())
-        return
-    if (take or leave) and not repo.git.is_kart and repo.workspace.living is None:
-        raise click.UsageError(
-            "--dataset and --not-dataset go with a working copy, which `havasu-vc "
-            "create-workingcopy` makes; --dataset also with --to and --layout"
-        )
-    if spatial_filter is not None:
-        if names and branch is None:
-            find_goal(repo, names[0], revisions=True, remotes=guess)
-        limit(invocation, repo, spatial_filter, discard=discard)
-    created = False
-    if moves:
-        was = repo.head().commit
-        created = _switch(repo, names, branch, discard, guess=guess)
-        tell_move(invocation, repo, was, created=created)
-        # As in Kart, whose checkout of a revision makes the working copy that there is to be.
-        lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
-        if tables is None and not limited and not lacks and not (take or leave):
+
+
+def _taken_again(
+    tables: CheckoutRequest | None,
+) -> tuple[tuple[str, ...], CheckoutRequest | None]:
+    """Return the datasets that the working copy takes in again, and what is asked of tables."""
+    if tables is None or tables.dataset is None or tables.clustered is not None:
+        return (), tables
+    if tables != CheckoutRequest(dataset=tables.dataset):
+        raise click.UsageError("--dataset goes with --to or --layout, or with no such option")
+    return (tables.dataset,), None
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """A checkout in the work tree: where HEAD goes, and what is made there."""
+
+    tables: CheckoutRequest | None
+    names: tuple[str, ...]
+    branch: str | None
+    take: tuple[str, ...]
+    leave: tuple[str, ...]
+    spatial_filter: str | None
+    guess: bool
+    discard: bool
+
+    def check_out(self, invocation: Invocation, repo: Repo) -> None:
+        """Move HEAD where that is asked, then make what is to be there."""
+        limited, chosen = self.spatial_filter is not None, bool(self.take or self.leave)
+        if chosen and not repo.git.is_kart and repo.workspace.living is None:
+            raise click.UsageError(
+                "--dataset and --not-dataset go with a working copy, which `havasu-vc "
+                "create-workingcopy` makes; --dataset also with --to and --layout"
+            )
+        if self.spatial_filter is not None:
+            if self.names and self.branch is None:
+                find_goal(repo, self.names[0], revisions=True, remotes=self.guess)
+            limit(invocation, repo, self.spatial_filter, discard=self.discard)
+        created = False
+        if self.names or self.branch:
+            was = repo.head().commit
+            created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)
+            tell_move(invocation, repo, was, created=created)
+            # As in Kart, whose checkout of a revision makes the working copy that there is to be.
+            lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
+            if self.tables is None and not (limited or lacks or chosen):
+                _print(invocation, repo, created=created)
+                return
+        if chosen:
+            repo.workspace.choose_datasets(self.take, self.leave, discard=self.discard)
+            if repo.workspace.living is not None:
+                _print(invocation, repo, created=created)
+                return
+        if (repo.git.is_kart or limited) and self.tables is None and repo.workspace.living is None:
+            _make_karts(invocation, repo)
+        elif limited:
             _print(invocation, repo, created=created)
-            return
-    if take or leave:
-        repo.workspace.choose_datasets(take, leave, discard=discard)
-        if repo.workspace.living is not None:
-            _print(invocation, repo, created=created)
-            return
-    if (repo.git.is_kart or limited) and tables is None and repo.workspace.living is None:
-        _make_karts(invocation, repo)
-    elif limited:
-        _print(invocation, repo, created=created)
-    else:
-        _tell(invocation, repo, repo.workspace.check_out(tables, discard=discard), created)
+        else:
+            made = repo.workspace.check_out(self.tables, discard=self.discard)
+            _tell(invocation, repo, made, created)
 
 
 def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> None:

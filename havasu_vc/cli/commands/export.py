@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +23,10 @@ from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.transfer import ExportRequest
+
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
+    from havasu_vc.repo.results import ExportResult
 
 __all__ = ["command"]
 
@@ -181,34 +186,12 @@ def command(
     havasu-vc export parcels@v1 then.parquet --columns id,owner,geom
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
-    path, revision = parse_dataset_at(request.dataset, ref)
-    if str(request.file) == "-":
-        raise click.UsageError(
-            f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"
-        )
-    chosen, file = _driver(Path(request.file), request.format)
-    into = request.format is None and chosen is not None
-    if into and chosen is not None:
-        layer = None if gdal is None else gdal.layer
-        file = _in_folder(chosen, file, path.replace("/", "__"), layer)
-    if is_called_kart():
-        form = _as_karts(gdal or GdalForm(), path, chosen, file)
-        gdal = None if form == GdalForm() else form
-    if chosen is None and file.suffix.lower() in (".tif", ".tiff"):
-        chosen = "geotiff"
-    asked = replace(
-        request,
-        dataset=path,
-        file=file,
-        revision=revision,
-        format=chosen,
-        parquet=parquet,
-        gdal=gdal,
-    )
+    asked, into = _asked(replace(request, parquet=parquet, gdal=gdal), ref)
+    path, file, chosen = asked.dataset, Path(asked.file), asked.format
     _check(asked, images=bool(keys or tiles_apart))
     if changes is not None:
         _check_changes(asked, ref)
-        if "@" in request.dataset and revision != "HEAD":
+        if "@" in request.dataset and asked.revision != "HEAD":
             raise click.UsageError("--changes names the revisions; leave @REV out")
     elif chosen == "geotiff":
         _check_images(asked)
@@ -218,16 +201,7 @@ def command(
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
         what = "changed row"
     elif chosen == "geotiff":
-        result = repo.rasters.export(
-            path,
-            file,
-            revision,
-            keys=keys,
-            column=asked.columns[0] if asked.columns else None,
-            apart=tiles_apart,
-            overwrite=asked.overwrite,
-        )
-        what = "raster"
+        result, what = _images(repo, asked, keys, apart=tiles_apart), "raster"
     else:
         with _folder_made(file.parent) if into else nullcontext():
             result = repo.export.by(asked)
@@ -235,6 +209,41 @@ def command(
     invocation.result("havasu.export/v1", copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
     invocation.notes(result.notes)
+
+
+def _asked(request: ExportRequest, ref: str | None) -> tuple[ExportRequest, bool]:
+    """Return what is asked for, and whether its file goes into a folder that FILE names."""
+    path, revision = parse_dataset_at(request.dataset, ref)
+    if str(request.file) == "-":
+        raise click.UsageError(
+            f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"
+        )
+    chosen, file = _driver(Path(request.file), request.format)
+    gdal, into = request.gdal, request.format is None and chosen is not None
+    if into and chosen is not None:
+        layer = None if gdal is None else gdal.layer
+        file = _in_folder(chosen, file, path.replace("/", "__"), layer)
+    if is_called_kart():
+        form = _as_karts(gdal or GdalForm(), path, chosen, file)
+        gdal = None if form == GdalForm() else form
+    if chosen is None and file.suffix.lower() in (".tif", ".tiff"):
+        chosen = "geotiff"
+    asked = replace(request, dataset=path, file=file, revision=revision, format=chosen, gdal=gdal)
+    return asked, into
+
+
+def _images(
+    repo: Repo, asked: ExportRequest, keys: tuple[str, ...], *, apart: bool
+) -> ExportResult:
+    return repo.rasters.export(
+        asked.dataset,
+        Path(asked.file),
+        asked.revision,
+        keys=keys,
+        column=asked.columns[0] if asked.columns else None,
+        apart=apart,
+        overwrite=asked.overwrite,
+    )
 
 
 def _check(asked: ExportRequest, *, images: bool) -> None:

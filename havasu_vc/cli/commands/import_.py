@@ -195,23 +195,11 @@ def command(
     if do_list:
         _list(source, invocation)
         return
-    _check_one_source(destinations)
-    destination, named = _destinations(destinations)
-    if table is not None:
-        named, destination = (f"{table}:{destination}" if destination else table, *named), None
-    if not (named or destination or request.layers or request.all_layers):
-        named = _asked_layers(source)
-    raster = raster or RasterReading()
-    options = dataclasses.replace(
-        reading or SourceOptions(),
-        primary_key=_key(primary_key, none=no_primary_key),
-        raster=dataclasses.replace(raster, out_db=raster.out_db or raster.url_base is not None),
-    )
+    asked = _named(request, source, table, destinations)
+    key = _key(primary_key, none=no_primary_key)
+    options = _options(reading or SourceOptions(), raster or RasterReading(), key)
     asked = dataclasses.replace(
-        request,
-        location=source,
-        destination=destination,
-        layers=(*request.layers, *named),
+        asked,
         options=options,
         replace=request.replace or request.replace_ids is not None,
         find_key=parse_names(primary_key) == (AUTO,),
@@ -219,16 +207,43 @@ def command(
     _check(asked, options, replaces=request.replace)
     leave_frames_out()
     repo = invocation.open_repo()
+    _import(invocation, repo, asked, replaces=request.replace)
+    if not request.dry_run and not no_checkout:
+        make_karts_copy(invocation, repo)
+
+
+def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replaces: bool) -> None:
+    """Take layers in, and tell of them and of how long it took."""
+    source, dry = str(asked.location), asked.dry_run
     begin = time.monotonic()
     result = repo.import_.by(asked)
     invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
-    replaces, dry_run = request.replace, request.dry_run
-    tell_import(
-        invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry_run
+    tell_import(invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry)
+
+
+def _options(
+    reading: SourceOptions, raster: RasterReading, key: tuple[str, ...] | None
+) -> SourceOptions:
+    """Return how a source is read: a place of images by a URL means that they stay outside."""
+    outside = raster.out_db or raster.url_base is not None
+    raster = dataclasses.replace(raster, out_db=outside)
+    return dataclasses.replace(reading, primary_key=key, raster=raster)
+
+
+def _named(
+    request: ImportRequest, source: str, table: str | None, destinations: tuple[str, ...]
+) -> ImportRequest:
+    """Return a request of layers of a source, by what stands after it on the command line."""
+    _check_one_source(destinations)
+    destination, named = _destinations(destinations)
+    if table is not None:
+        named, destination = (f"{table}:{destination}" if destination else table, *named), None
+    if not (named or destination or request.layers or request.all_layers):
+        named = _asked_layers(source)
+    return dataclasses.replace(
+        request, location=source, destination=destination, layers=(*request.layers, *named)
     )
-    if not dry_run and not no_checkout:
-        make_karts_copy(invocation, repo)
 
 
 def _check(asked: ImportRequest, options: SourceOptions, *, replaces: bool) -> None:

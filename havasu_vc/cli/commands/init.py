@@ -98,17 +98,7 @@ def command(
         repo.workspace.set_spatial_filter(limits)
     imported: Imported | None = None
     if source is not None:
-        source = parse_source(source)
-        if is_called_kart():
-            invocation.say(f"Reading {short_place(source)}")
-        try:
-            result = repo.import_(source, all_layers=True, message=message)
-        except SourceNotFoundError:
-            if is_called_kart():
-                _take_back(repo, place)
-            raise
-        imported = import_object(result)
-        tell_import(invocation, repo, result, source)
+        imported = _import(invocation, repo, parse_source(source), message, place)
         if not no_checkout:
             make_karts_copy(invocation, repo)
     value: Initialized = {
@@ -118,6 +108,22 @@ def command(
         "imported": imported,
     }
     invocation.result("havasu.init/v1", value)
+
+
+def _import(
+    invocation: Invocation, repo: Repo, source: str, message: str | None, place: Path
+) -> Imported:
+    """Take all layers of a source into a repository that was just made."""
+    if is_called_kart():
+        invocation.say(f"Reading {short_place(source)}")
+    try:
+        result = repo.import_(source, all_layers=True, message=message)
+    except SourceNotFoundError:
+        if is_called_kart():
+            _take_back(repo, place)
+        raise
+    tell_import(invocation, repo, result, source)
+    return import_object(result)
 
 
 def _take_back(repo: Repo, place: Path) -> None:
