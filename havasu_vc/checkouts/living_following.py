@@ -240,7 +240,7 @@ class _Plan:
             if self.edits is not None and self.edits.seen is not None:
                 file.adopt(self.edits.seen, layer)
                 for batch in self.edits.batches:
-                    file.note(layer, _touched(batch, new))
+                    file.note(layer, _change_keys(batch, new))
                 _trim(repo, file, layer, new)
             else:
                 make_table(repo, file, layer, new)
@@ -416,6 +416,7 @@ def can_stay(file: LivingStore, edits: LayerEdits, old: Dataset, new: Dataset) -
 
 
 def _change_keys(batch: ChangeBatch, view: Dataset) -> pa.RecordBatch:
+    """Return the key of each change, of whose rows either has it."""
     names = list(view.key.names)
     columns = [
         pc.coalesce(pc.struct_field(batch.new, name), pc.struct_field(batch.old, name))
@@ -481,7 +482,8 @@ def _write_rows(
     """
     seen, part = edits.seen, part_of(repo, file, new)
     assert seen is not None
-    if _tree(old) != _tree(new):
+    same = _tree(old) == _tree(new)
+    if not same:
         with repo.settings.open_engine(old.size) as engine:
             for batch in row_changes(old, new, engine):
                 if edits.others:
@@ -496,11 +498,12 @@ def _write_rows(
                     reserve_keys(repo, file, layer, new, hidden)
                 file.put(seen, layer, rows if part.inside is None else part.inside.of(rows))
     for batch in edits.batches:
-        touched = _touched(batch, new)
-        for start in range(0, touched.num_rows, BATCH_ROWS):
-            piece = touched.slice(start, BATCH_ROWS)
-            file.remove(seen, layer, piece)
-            rows = new.rows_with_keys(piece)
+        for start in range(0, len(batch), BATCH_ROWS):
+            piece = batch.slice(start, BATCH_ROWS)
+            touched = _change_keys(piece, new)
+            file.remove(seen, layer, touched)
+            # What an edit was made of is at hand, so only another version's rows are looked up.
+            rows = piece.old_rows() if same else new.rows_with_keys(touched)
             file.put(seen, layer, rows if part.inside is None else part.inside.of(rows))
 
 
@@ -509,15 +512,6 @@ def _absent(gone: pa.RecordBatch, batch: ChangeBatch) -> pa.RecordBatch:
     mask = pc.is_null(batch.new)
     there = pc.is_valid(batch.old)
     return pc.filter(gone, pc.filter(mask, there))
-
-
-def _touched(batch: ChangeBatch, new: Dataset) -> pa.RecordBatch:
-    """Return the keys of rows that were edited."""
-    names = list(new.key.names)
-    sides = [rows.select(names) for rows in (batch.old_rows(), batch.new_rows())]
-    both = pa.Table.from_batches([sides[0], sides[1]])
-    unique = both.group_by(names).aggregate([]).select(names).combine_chunks()
-    return unique.to_batches()[0] if unique.num_rows else sides[0]
 
 
 def _new_rows(edits: LayerEdits) -> pa.RecordBatch | None:

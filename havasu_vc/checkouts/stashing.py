@@ -17,13 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
-from havasu_vc.checkouts.counterparts import counterpart
-from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
-from havasu_vc.checkouts.edits import onto_head, stored_edit_between
 from havasu_vc.checkouts.living_lookup import working_copy
-from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import is_in_files, kind_of
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -47,13 +42,11 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.refs import delete_ref, list_refs
 from havasu_vc.store.trees import Change, edit_tree
-from havasu_vc.workspace.materialise import show_as_edits
-from havasu_vc.workspace.places import TablePlace
-from havasu_vc.workspace.properties import COMMIT
-from havasu_vc.workspace.state import WorkspaceState
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts.living_copy import LivingCopy
+    from havasu_vc.workspace.places import TablePlace
+    from havasu_vc.workspace.state import WorkspaceState
 
 __all__ = [
     "Stash",
@@ -116,6 +109,18 @@ def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None
     if living is not None and (not has_workspace(repo.git) or living.edited()):
         living.set_aside(paths, _message(repo, message), ref)
         return list_stashes(repo)[0]
+    return _save_tables(repo, paths, _message(repo, message), ref)
+
+
+def _save_tables(repo: OpenRepo, paths: Sequence[str], message: str, ref: str) -> Stash:
+    """Set aside what is edited in the tables of a work tree."""
+    from havasu_vc.checkouts.edited_tables import (
+        chosen_tables,
+        read_table_edits,
+        require_workspace,
+    )
+    from havasu_vc.checkouts.edits import onto_head
+
     state = require_workspace(repo)
     with Transaction(repo) as transaction:
         edits: list[TreeEdit] = []
@@ -129,7 +134,7 @@ def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None
         if not edits:
             raise NoChangesError("there is nothing to set aside: nothing was edited")
         with following(repo):
-            transaction.set_aside(edits, _message(repo, message), ref)
+            transaction.set_aside(edits, message, ref)
             repo.taken.update(read)
     return list_stashes(repo)[0]
 
@@ -171,9 +176,19 @@ def apply_stash(
     living = working_copy(repo)
     if living is not None:
         _bring_back(repo, living, stash)
-        if drop:
-            delete_ref(repo.git, stash.ref, stash.commit)
-        return stash
+    else:
+        _show_tables(repo, stash, without)
+    if drop:
+        delete_ref(repo.git, stash.ref, stash.commit)
+    return stash
+
+
+def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> None:
+    """Bring the edits of a stash back into the tables of a work tree."""
+    from havasu_vc.checkouts.edited_tables import read_table_edits, require_workspace
+    from havasu_vc.checkouts.table_places import table_place
+    from havasu_vc.workspace.materialise import show_as_edits
+
     state = require_workspace(repo)
     parents = read_commit(repo.git.objects, stash.commit).parents
     then = repo.resolve(parents[0] if parents else "[EMPTY]")
@@ -211,9 +226,6 @@ def apply_stash(
                 clustered=clustered,
                 copy=state.copy,
             )
-    if drop:
-        delete_ref(repo.git, stash.ref, stash.commit)
-    return stash
 
 
 def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bool:
@@ -277,6 +289,8 @@ def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
 
 def _shows(place: TablePlace, stash: Stash) -> bool:
     """Whether the newest snapshot of a table is the one that brought a stash back."""
+    from havasu_vc.workspace.properties import COMMIT
+
     if place.newest() is None:
         return False
     snapshot = place.read().metadata.snapshot
@@ -305,6 +319,8 @@ def _edit(repo: OpenRepo, storage: Storage, old: Dataset, new: Dataset) -> TreeE
         raise TypeError("a stash is of datasets that stayed of their kind")
     before, after = old.in_files, new.in_files
     if before is None or after is None:
+        from havasu_vc.checkouts.edits import stored_edit_between
+
         with repo.settings.open_engine(old.size) as engine:
             return stored_edit_between(old.with_storage(storage), new, engine)
     blobs: dict[str, bytes | None] = {}
@@ -338,6 +354,9 @@ def _view(
     repo: OpenRepo, transaction: Transaction, path: str, edit: TreeEdit
 ) -> tuple[DatasetInFiles, str]:
     """Return HEAD's dataset after an edit, and the tree that it would have."""
+    from havasu_vc.checkouts.counterparts import counterpart
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
     folder = transaction.folders[path]
     sink = transaction.storage.sink
     if not is_in_files(folder.marker) and sink is not None:

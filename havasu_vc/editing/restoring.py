@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.checkouts import working_copy
 from havasu_vc.datasets.pairing import equal_rows, pair_rows, same_key
@@ -28,6 +27,7 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.commits import ChangeCounts
@@ -313,7 +313,7 @@ def _in_columns(
         for target, column, kept in zip(schema.fields, other.columns, mine.columns, strict=True)
     ]
     rows = pa.RecordBatch.from_arrays(columns, schema=other.schema)
-    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))
     updates = both.to_numpy(zero_copy_only=False)
     same = equal_rows(mine, rows, schema, schema) & updates
     if chosen is not None:

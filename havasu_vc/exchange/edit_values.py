@@ -117,15 +117,15 @@ def exact_values(field: Field, values: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the rows whose value a GeoPackage does not keep, and their exact form as text."""
     lost = _lost(field, values)
     rows = pc.indices_nonzero(lost)
-    return rows, _exact_text(field, values.take(rows))
+    return rows, _exact_text(field, pc.take(values, rows))
 
 
 def _lost(field: Field, values: pa.Array) -> pa.Array:
     match field.type:
         case Primitive.FLOAT | Primitive.DOUBLE:
-            numbers = np.asarray(values.fill_null(1.0))
+            numbers = np.asarray(pc.fill_null(values, 1.0))
             odd = np.isnan(numbers) | ((numbers == 0) & np.signbit(numbers))
-            return pa.array(odd & np.asarray(values.is_valid()))
+            return pa.array(odd & np.asarray(pc.is_valid(values)))
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             return pc.not_equal(
                 pc.cast(values, pa.int64()), pc.cast(_lossy(field, values), pa.int64())
@@ -141,10 +141,10 @@ def _exact_text(field: Field, values: pa.Array) -> pa.Array:
         case Primitive.STRING:
             return pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), "\x00", "\\0")
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            return pc.cast(values, pa.int64()).cast(pa.string())
+            return pc.cast(pc.cast(values, pa.int64()), pa.string())
         case Primitive.FLOAT | Primitive.DOUBLE:
             # The bits: there are many numbers that are no numbers.
-            return pa.array(np.asarray(values, np.float64).view(np.int64)).cast(pa.string())
+            return pc.cast(pa.array(np.asarray(values, np.float64).view(np.int64)), pa.string())
         case _:
             return pa.array([], pa.string())
 

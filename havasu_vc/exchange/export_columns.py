@@ -276,7 +276,7 @@ def as_gdal_keeps(values: pa.Array) -> pa.Array:
     seconds = millis // 1000
     odd = (micros < 0) & (millis % 1000 != 0) & (seconds % 60 == 59)
     kept = np.where(odd, (seconds + 1) * 1_000_000, millis * 1000)
-    mask = np.asarray(values.is_null())
+    mask = np.asarray(pc.is_null(values))
     return pa.array(kept, pa.int64(), mask=mask).cast(values.type)
 
 
@@ -295,7 +295,7 @@ def hex_text(values: pa.Array) -> pa.Array:
     moved = (offsets - offsets[0]) * 2
     buffers = [None, pa.py_buffer(moved), pa.py_buffer(np.ascontiguousarray(text))]
     whole = pa.Array.from_buffers(pa.large_string(), count, buffers).cast(pa.string())
-    return pc.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
+    return pc.if_else(pc.is_valid(values), whole, pa.scalar(None, pa.string()))
 
 
 # Geometries on their way out: from a column's encoding and system to the one wanted.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export_columns import (
@@ -32,6 +31,7 @@ from havasu_vc.geo.crs import common_code, nameless_definition
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, is_whole

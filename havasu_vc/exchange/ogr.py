@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
@@ -46,6 +45,7 @@ from havasu_vc.exchange.ogr_values import (
     value_checks,
 )
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
+from havasu_vc.model import compute as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream
 from havasu_vc.exchange.ogr_formats import VectorFile, quoted, read_only
+from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError
 from havasu_vc.geo.buffers import KINDS, Bools, Column, Floats, Ints, byte_column, simple_column
@@ -22,6 +21,7 @@ from havasu_vc.geo.crs import Crs, projection
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
 from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkt import beyond_geos
+from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:

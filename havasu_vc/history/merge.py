@@ -564,13 +564,13 @@ def with_renumbered(
 def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
     old = in_columns(ours, schemas.ours, schemas.ours)
     new = in_columns(result, schemas.merged, schemas.merged)
-    old_side = pa.StructArray.from_arrays(
-        old.columns, fields=list(arrow_schema(schemas.ours)), mask=pc.is_null(ours)
+    before, after = (
+        pa.RecordBatch.from_arrays(rows.columns, schema=arrow_schema(schema))
+        for rows, schema in ((old, schemas.ours), (new, schemas.merged))
     )
-    new_side = pa.StructArray.from_arrays(
-        new.columns, fields=list(arrow_schema(schemas.merged)), mask=pc.is_null(result)
+    changes = ChangeBatch.from_structs(
+        struct_of(before, mask=pc.is_null(ours)), struct_of(after, mask=pc.is_null(result))
     )
-    changes = ChangeBatch.from_structs(old_side, new_side)
     same = equal_rows(old, new, schemas.ours, schemas.merged)
     both_there = pc.and_(pc.is_valid(ours), pc.is_valid(result))
     both_gone = pc.and_(pc.is_null(ours), pc.is_null(result))

@@ -34,12 +34,14 @@ from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library import notebook
 from havasu_vc.methods import asks, uses
+from havasu_vc.model.names import POLICY_FILE
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend
 from havasu_vc.store.preparation import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import find_entry
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -56,13 +58,15 @@ __all__ = ["Repo"]
 def _check_edits(
     repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
 ) -> None:
-    """Hold the policy against edits; what reads it is loaded when there are some."""
-    review.check_edits(repo, storage, edits, base)
+    """Hold the policy against edits; what does is loaded only where there is one."""
+    if find_entry(repo.git.objects, base.tree, POLICY_FILE) is not None:
+        review.check_edits(repo, storage, edits, base)
 
 
 def _check_moves(repo: OpenRepo, moves: Mapping[str, str | None], base: Revision) -> None:
     """Hold the policy against datasets that move or go."""
-    review.check_moves(repo, moves, base)
+    if find_entry(repo.git.objects, base.tree, POLICY_FILE) is not None:
+        review.check_moves(repo, moves, base)
 
 
 def _fetcher(opened: OpenRepo) -> Fetcher:

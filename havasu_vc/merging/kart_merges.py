@@ -146,7 +146,7 @@ def _named(repo: OpenRepo, merge: KartMerge, found: DatasetConflicts) -> Dataset
         said = pc.if_else(pc.is_valid(at), said, pa.scalar(None, pa.string()))
         place = table.schema.get_field_index("resolution")
         table = table.set_column(place, table.schema.field(place), said)
-    table = table.filter(known)
+    table = pc.filter(table, known)
     return replace(found, items=items, rows=table if table.num_rows else None)
 
 

@@ -20,12 +20,16 @@ __all__ = [
     "KART_VERSION_3",
     "OLD_TABLE_MARKER",
     "OLD_VERSION",
+    "POLICY_FILE",
     "TABLES",
     "TABLE_MARKER",
     "check_dataset_path",
     "repeated",
     "unsafe_reason",
 ]
+
+POLICY_FILE = ".havasu/policy.toml"
+"""Where a repository says what a change may do."""
 
 HAVASU_MARKER = ".havasu-dataset"
 """The folder that makes its parent a Havasu dataset."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from havasu_vc.review.page.document import write_page as write_page
     from havasu_vc.review.page.places import listed_shapes as listed_shapes
     from havasu_vc.review.page.raster_pictures import raster_pictures as raster_pictures
-    from havasu_vc.review.policy import POLICY_FILE as POLICY_FILE
     from havasu_vc.review.policy import parse_policy as parse_policy
     from havasu_vc.review.policy_checking import broken_findings as broken_findings
     from havasu_vc.review.policy_checking import check_edits as check_edits
@@ -55,7 +54,7 @@ __getattr__ = loads(
         "page.document": ["asset", "tiles_of", "write_page"],
         "page.places": ["listed_shapes"],
         "page.raster_pictures": ["raster_pictures"],
-        "policy": ["POLICY_FILE", "parse_policy"],
+        "policy": ["parse_policy"],
         "policy_checking": ["broken_findings", "check_edits", "check_moves", "read_policy"],
         "pull_requests": [
             "QueuedMerge",

@@ -31,11 +31,11 @@ from dataclasses import field
 from typing import Any
 
 from havasu_vc.errors import InvalidFileError
+from havasu_vc.model.names import POLICY_FILE
 from havasu_vc.records import dataclass
 
-__all__ = ["POLICY_FILE", "SCHEMA_CHANGES", "Check", "Policy", "Rules", "parse_policy"]
+__all__ = ["SCHEMA_CHANGES", "Check", "Policy", "Rules", "parse_policy"]
 
-POLICY_FILE = ".havasu/policy.toml"
 _MOST_BYTES = 256 * 1024
 _DEEP = re.compile(rb"(?:[\w-]{1,99}[ \t]*\.[ \t]*){30}")
 """A depth of tables that no policy has, and that takes the more memory the longer it is."""

@@ -29,6 +29,7 @@ from havasu_vc.geo.bounds import reach_of_rows
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
+from havasu_vc.model.names import POLICY_FILE
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.records import dataclass
@@ -36,7 +37,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import after_edit
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.geometry_tally import readable_rows
-from havasu_vc.review.policy import POLICY_FILE, Policy, Rules, parse_policy
+from havasu_vc.review.policy import Policy, Rules, parse_policy
 from havasu_vc.review.report import FlagKind, PolicyFinding
 from havasu_vc.review.requests import BrokenRequest
 from havasu_vc.review.summarising import BatchFindings, Means, summarise

@@ -10,10 +10,10 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError
 from havasu_vc.geo.sketching import UNREADABLE, geometry_words
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, ChangeKind
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema

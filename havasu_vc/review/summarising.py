@@ -17,9 +17,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.sketching import Measure
+from havasu_vc.model import compute as pc
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TextIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total
 from havasu_vc.writers.geojson import COLLECTION_DEPTH, side_features
@@ -116,5 +116,5 @@ def _features(
         )
         features = side_features(side, dataset.header, ids, layout, options)
         text = pc.binary_join_element_wise(separator, features, "")
-        versions.append(pc.if_else(side.is_valid(), text, None))
+        versions.append(pc.if_else(pc.is_valid(side), text, None))
     return pc.binary_join_element_wise(*versions, "", null_handling="replace", null_replacement="")

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.kinds import is_of_kart
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.model.types import is_whole
 from havasu_vc.writers.conflicts import (
@@ -124,7 +124,7 @@ def _objects(
         if side.null_count < len(side):
             objects = row_objects(side, dataset.header, form)
             text = pc.binary_join_element_wise(layout.key(name), objects, "")
-            versions.append(pc.if_else(side.is_valid(), text, None))
+            versions.append(pc.if_else(pc.is_valid(side), text, None))
     inside = pc.binary_join_element_wise(
         *versions, layout.between(_DEPTH + 1), null_handling="skip"
     )

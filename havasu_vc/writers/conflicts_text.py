@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of, labels_of
 from havasu_vc.writers.protocol import WriterOptions
@@ -127,5 +127,5 @@ def _rows(
                 values = pc.fill_null(shown_text(column, field), NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
         text = pc.binary_join_element_wise(*lines, "")
-        parts.append(pc.if_else(side.is_valid(), text, None))
+        parts.append(pc.if_else(pc.is_valid(side), text, None))
     return pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.geo.geojson import geometry_objects
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, count_meta
@@ -151,11 +151,11 @@ def _features(
     layout: JsonLayout,
     options: WriterOptions,
 ) -> pa.StringArray:
-    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))
     sides = []
     for new, halves, alternatives in _SIDES:
         side = batch.new if new else batch.old
-        shown = side.is_valid()
+        shown = pc.is_valid(side)
         if options.delta_filter is not None:
             wanted = [half in options.delta_filter for half in halves]
             shown = pc.and_(shown, pc.if_else(both, *wanted))
@@ -235,9 +235,9 @@ def _properties(
             parts += [comma + key if begun else key, pc.fill_null(values, "null")]
             begun = True
         elif begun:
-            parts.append(pc.if_else(values.is_null(), f"{comma}{key}null", ""))
+            parts.append(pc.if_else(pc.is_null(values), f"{comma}{key}null", ""))
         else:
-            parts.append(pc.if_else(values.is_null(), f"{key}null{comma}", ""))
+            parts.append(pc.if_else(pc.is_null(values), f"{key}null{comma}", ""))
     if begun:
         return pc.binary_join_element_wise(*parts, layout.line(depth) + "}", "")
     nothing = pa.repeat("{}", len(columns[0][1])) if columns else pa.scalar("{}")
@@ -246,7 +246,7 @@ def _properties(
     alone = (
         "".join(layout.object_pieces((geometry,), depth)[:1]) + "null" + layout.line(depth) + "}"
     )
-    return pc.if_else(columns[0][1].is_null(), alone, nothing)
+    return pc.if_else(pc.is_null(columns[0][1]), alone, nothing)
 
 
 # Geometry columns as GeoJSON objects in any layout.

@@ -13,6 +13,7 @@ from click.testing import Result
 from havasu_vc import __version__
 from havasu_vc.cli.commands import status
 from havasu_vc.cli.main import COMMANDS
+from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import Run, invoke
 from tests.support.git import run_git
 
@@ -28,6 +29,15 @@ code = run(cli, sys.argv[1:])
 print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 sys.exit(code)
 """
+
+WHOLE = """
+import sys
+from havasu_vc.cli.main import cli, run
+code = run(cli, sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+"""The program, with all modules by their whole names."""
 
 
 def start(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -195,11 +205,7 @@ def test_ctrl_c_is_one_line(repo: Path) -> None:
 
 
 def test_a_clone_reads_no_tables_and_loads_nothing_that_does(repo: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from havasu_vc.cli.main import cli, run; "
-        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    )
-    command = [sys.executable, "-c", code, "clone", "-n", str(repo), str(tmp_path / "clone")]
+    command = [sys.executable, "-c", WHOLE, "clone", "-n", str(repo), str(tmp_path / "clone")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
@@ -239,12 +245,8 @@ def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
 @pytest.mark.thorough
 def test_a_commit_of_nothing_reads_no_table(repo: Path) -> None:
     """That nobody wrote to the tables is seen at a glance, as `status` sees it."""
-    code = (
-        "import sys; from havasu_vc.cli.main import cli, run; "
-        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    )
     assert start("-C", str(repo), "checkout").returncode == 0
-    command = [sys.executable, "-c", code, "-C", str(repo), "commit", "-m", "nothing"]
+    command = [sys.executable, "-c", WHOLE, "-C", str(repo), "commit", "-m", "nothing"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 44
@@ -274,14 +276,48 @@ def test_a_small_commit_loads_only_what_it_needs(repo: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["havasu", "kart"])
+def test_what_works_on_a_working_copy_loads_no_library_that_it_can_do_without(
+    kind: str, tmp_path: Path
+) -> None:
+    """Arrow's functions with their documentation take longer to load than a thousand edits."""
+    source, repo = tmp_path / "points.csv", tmp_path / "repo"
+    source.write_text("id,name,height,lon,lat\n1,one,1.5,174.5,-41\n2,two,,174.6,-41\n")
+    run = ("-C", str(repo))
+    assert start("init", str(repo), *(["--kart"] if kind == "kart" else [])).returncode == 0
+    given = (str(source), "points", "--primary-key", "id", "--crs", "EPSG:4326")
+    assert start(*run, "import", *given).returncode == 0
+    assert start(*run, "create-workingcopy", "copy.gpkg").returncode == 0
+    heavy = {"pandas", "pyarrow.acero", "pyarrow.compute", "pyarrow.dataset", "shapely"}
+    heavy.add("havasu_vc.review.policy_checking")
+    for edit, *words in (
+        ("", "status"),
+        ("1", "diff", "-o", "json"),
+        ("1", "restore"),
+        ("2", "stash"),
+        ("", "stash", "pop"),
+        ("", "commit", "-m", "Edit"),
+        ("", "reset", "--hard", "HEAD^"),
+        ("", "switch", "-c", "side"),
+        ("1", "commit", "-m", "There"),
+        ("", "switch", "main"),
+        ("2", "commit", "-m", "Here"),
+        ("", "merge", "side", "-m", "Both"),
+    ):
+        if edit:
+            with editor(repo / "copy.gpkg") as database:
+                database.execute(f"UPDATE points SET name = 'x', height = 3 WHERE id = {edit}")
+        command = [sys.executable, "-c", WHOLE, *run, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (words, done.stderr)
+        assert heavy & set(done.stderr.split()) == set(), words
+
+
+@pytest.mark.thorough
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
     """Loading is what small diffs spend their time with."""
-    code = (
-        "import sys; from havasu_vc.cli.main import cli, run; "
-        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
-    )
     arguments = ("-C", repo, "diff", "HEAD^...HEAD", "-o", "json")
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    command = [sys.executable, "-c", WHOLE, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout)

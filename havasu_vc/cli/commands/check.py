@@ -13,11 +13,8 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, engine_option, format_option
 from havasu_vc.errors import SourceNotFoundError
-from havasu_vc.review import (
-    POLICY_FILE,
-    json_value,
-    parse_policy,
-)
+from havasu_vc.model.names import POLICY_FILE
+from havasu_vc.review import json_value, parse_policy
 
 __all__ = ["command"]
 
