@@ -60,6 +60,7 @@ from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import rows_inside
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
@@ -112,9 +113,8 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
     with place.home().open(write=True) as file:
         held = Held(file, discard)
         repo.held = held
-        with suppress(OSError):
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.write_text(json.dumps({"discard": discard}), "utf-8")
+        with suppress(OSError, HavasuError):
+            replace_file(mark, json.dumps({"discard": discard}).encode(), durable=False)
         try:
             yield held
         except HavasuError:

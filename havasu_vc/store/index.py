@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, LockedError, NoBranchError
 from havasu_vc.model.names import TABLES
@@ -393,15 +393,32 @@ def _marked(
     path = folder / uuid.uuid4().hex
     with reporting_storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "xb", opener=open_binary)
+        file = _held_alone(path)
     with file:
         with reporting_storage_errors(folder):
-            hold_file(file.fileno(), wait=True)
             file.write(_format_marker(internals, blobs, before))
             file.flush()
             os.fsync(file.fileno())
             fsync_folder(folder)
         yield path
+
+
+def _held_alone(path: Path) -> BinaryIO:
+    """Return a new file that this process holds.
+
+    Who mends may come between making it and holding it, takes it for one of a process that died
+    in writing, and removes it.
+    """
+    while True:
+        file = open(path, "xb", opener=open_binary)
+        try:
+            hold_file(file.fileno(), wait=True)
+            if path.exists():
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 def _format_marker(

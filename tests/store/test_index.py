@@ -198,6 +198,31 @@ def test_a_marker_of_a_living_process_is_left_alone(repository: GitRepository) -
     assert os.listdir(folder) == []
 
 
+def test_a_marker_that_is_just_being_made_is_not_lost_to_who_mends(
+    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another commit mends between the marker's making and its holding; then the first dies."""
+    commit_dataset(repository, entries(10))
+    head = read_head(repository)
+    commit = write_commit(repository, {f"{INTERNALS}/files/zz": b"x"}, [head.commit or ""])
+    holds, mended = index.hold_file, []
+
+    def late(number: int, *, wait: bool = False) -> None:
+        if wait and not mended:
+            mended.append(mend(GitRepository.open(repository.path)))
+        holds(number, wait=wait)
+
+    monkeypatch.setattr(index, "hold_file", late)
+    with pytest.raises(Killed), in_step(repository, [INTERNALS]):
+        move_head(repository, head, commit, "commit: x")
+        raise Killed
+    monkeypatch.undo()
+
+    assert mended == [False]
+    assert mend(GitRepository.open(repository.path))
+    check_clean(repository, git)
+
+
 def test_a_half_written_marker_is_removed(repository: GitRepository) -> None:
     folder = repository.git_directory / "havasu/index-behind"
     folder.mkdir(parents=True)
