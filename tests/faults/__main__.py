@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.faults.postgis import DatabaseBeside
 from tests.support.git import isolate_git
 
 
@@ -41,6 +42,7 @@ def main() -> int:
         isolate_git(home)
         return _run(chosen, base)
     finally:
+        DatabaseBeside.end()
         shutil.rmtree(home)
         shutil.rmtree(base)
 

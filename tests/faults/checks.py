@@ -16,6 +16,7 @@ from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import DataFileNotFoundError, UnsupportedVersionError
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table
+from tests.faults.postgis import rows_there
 from tests.faults.running import digest
 from tests.faults.scenes import OLDER, Rows, Story, Version
 from tests.remotes.sharing import assert_keeps_its_promise
@@ -104,6 +105,8 @@ def look(folder: Path) -> View:
     copy = folder / "copy.gpkg"
     if copy.exists():
         view["copy"] = _copy(copy)
+    if (there := rows_there(folder)) is not None:
+        view["PostGIS"] = there
     return view
 
 

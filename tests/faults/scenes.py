@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +23,7 @@ from tests.support.git import run_git
 from tests.support.sound import LOCAL
 from tests.workspace import by_hand
 
-__all__ = ["SCENES", "Rows", "Scene", "Story"]
+__all__ = ["SCENES", "Beside", "Rows", "Scene", "Story"]
 
 Row: TypeAlias = tuple[bytes | None, str | None, int | None]
 Rows: TypeAlias = Mapping[int, Row]
@@ -94,6 +94,26 @@ class Scene:
     """The command that puts back one that was cut off, where git keeps it half done."""
     within: Callable[[], AbstractContextManager[None]] = nullcontext
     """What the command runs in."""
+    beside: "Beside | None" = None
+    """What it changes beside the folder."""
+    instead: tuple[str, ...] = ()
+    """The command that finishes what was told not to be done, where it may not be done again."""
+
+
+class Beside(Protocol):
+    """Something that a command changes and that is not in the scene's folder."""
+
+    def begin(self) -> None:
+        """Have nothing in it."""
+
+    def keep(self, name: str) -> None:
+        """Keep it as it is under a name."""
+
+    def put_back(self, name: str) -> None:
+        """Make it as it was kept."""
+
+    def state(self) -> Mapping[str, str]:
+        """Return all that is in it."""
 
 
 MAIN = "repo refs/heads/main"
@@ -420,7 +440,13 @@ SCENES = {
         Scene("push (store)", push_store, (*HERE, "push")),
         Scene("fetch", fetch, (*HERE, "fetch")),
         Scene("pull", pull, (*HERE, "pull")),
-        Scene("clone", clone_, ("clone", "server.git", "new"), (2, 20)),
+        Scene(
+            "clone",
+            clone_,
+            ("clone", "server.git", "new"),
+            (2, 20),
+            instead=("-C", "new", "checkout"),
+        ),
         Scene("prune", prune, (*HERE, "data", "prune", "--delete", "--grace", "0")),
         Scene("convert", convert, (*HERE, "convert", "points", "--to", "kart"), (20,)),
     )

@@ -83,15 +83,19 @@ class SceneRun:
         for each in (self.folder, self.template, self.spare):
             shutil.rmtree(each, ignore_errors=True)
         self.folder.mkdir(parents=True)
+        if scene.beside is not None:
+            scene.beside.begin()
         story = apart(lambda: scene.build(self.folder))
         shutil.copytree(self.folder, self.template, symlinks=True)
+        if scene.beside is not None:
+            scene.beside.keep("template_of_scene")
         load(apart(lambda: loaded_by(self._once)))
-        _put_back(self.template, self.folder)
+        self._put_back()
+        self.begin = self._state()
         self.before: View = apart(lambda: look(self.folder))
         self.baseline = self._after_the_command(None)
-        self.end = state_of(self.folder)
+        self.end = self._state()
         self.after: View = apart(lambda: look(self.folder))
-        self.begin = state_of(self.template)
         self._draw = random.Random(scene.name)
         self.report = Report(scene.name, len(self.baseline.calls))
         found = [*agrees(self.before, story.before), *agrees_after(self.after, story)]
@@ -122,8 +126,18 @@ class SceneRun:
         return run(work, self.folder, fault=fault, again=again, environment=scratch)
 
     def _after_the_command(self, fault: Fault | None) -> Outcome:
-        _put_back(self.template, self.folder)
+        self._put_back()
         return self._command(fault=fault)
+
+    def _put_back(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.template, self.folder, symlinks=True)
+        if self.scene.beside is not None:
+            self.scene.beside.put_back("template_of_scene")
+
+    def _state(self) -> State:
+        beside = {} if self.scene.beside is None else self.scene.beside.state()
+        return {**state_of(self.folder), **beside}
 
     def faults(self, *, share: float = 1.0, seed: int = 0) -> Iterator[Fault]:
         """Yield what may go wrong: every call in every way, or a part of that drawn at random."""
@@ -160,7 +174,7 @@ class SceneRun:
         self.report.injections[fault.kind] += 1
         problems = _told(outcome)
         _let_time_pass(self.folder)
-        state = state_of(self.folder)
+        state = self._state()
         key = frozenset(state.items()), outcome.code == 0
         if key not in self._judged:
             self._judged[key] = tuple(self._judge(state, outcome.text, succeeded=outcome.code == 0))
@@ -183,6 +197,8 @@ class SceneRun:
                 return []
         else:
             shutil.copytree(self.folder, self.spare, symlinks=True)
+            if self.scene.beside is not None:
+                self.scene.beside.keep("spare")
             try:
                 view, found = apart(lambda: (look(self.folder), unsound(self.folder)))
             except AssertionError as error:
@@ -191,6 +207,8 @@ class SceneRun:
                 # Looking mends what was left undone; the command is to find it as it was.
                 shutil.rmtree(self.folder)
                 self.spare.rename(self.folder)
+                if self.scene.beside is not None:
+                    self.scene.beside.put_back("spare")
             found += [
                 f"{key} is neither as before nor as after: {_shown(view.get(key))}"
                 for key in view.keys() | self.before.keys() | self.after.keys()
@@ -209,13 +227,14 @@ class SceneRun:
             return found
         if self.scene.undo and not (done or succeeded) and (problems := self._undone()):
             return [*found, *problems]
-        outcome = self._command(again=1)
+        instead = self.scene.instead if succeeded and told else ()
+        outcome = self._command(arguments=instead, again=1)
         if outcome.code not in self.scene.codes and not (
             done and outcome.code in self.scene.accepted
         ):
             found.append(f"again, exit code {outcome.code}: {outcome.text.strip()[-300:]}")
         found += [f"again: {each}" for each in _told(outcome)]
-        state = state_of(self.folder)
+        state = self._state()
         key = frozenset(state.items())
         if only_more(self.folder, state, self.end):
             self._finals[key] = ()
@@ -287,11 +306,6 @@ def _shown(value: Any) -> str:
 
 def _last_lines(error: AssertionError) -> str:
     return " ".join(str(error).strip().splitlines()[-2:])
-
-
-def _put_back(source: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, symlinks=True)
 
 
 def table(reports: Sequence[Report], kinds: Sequence[str]) -> str:

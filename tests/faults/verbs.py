@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import shapely
 
+from tests.faults.postgis import POSTGIS
 from tests.faults.scenes import (
     HERE,
     MAIN,
@@ -201,4 +202,4 @@ VERBS = (
         within=by_owners,
     ),
 )
-SCENES: Mapping[str, Scene] = {**FIRST, **{scene.name: scene for scene in VERBS}}
+SCENES: Mapping[str, Scene] = {**FIRST, **{scene.name: scene for scene in (*VERBS, *POSTGIS)}}
