@@ -1,9 +1,13 @@
 """The real git in our repositories: clone, gc, stash, rebase, cherry-pick, worktree, mv, bundle."""
 
 import hashlib
+import os
 import shutil
+import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +19,7 @@ from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, assert_sound, checked, status
 from tests.support.templates import empty_repo
+from tests.test_docs import DOCS, blocks
 
 
 @pytest.fixture
@@ -235,3 +240,45 @@ def test_a_shallow_and_a_partial_clone(repo: CheckedRepo, tmp_path: Path) -> Non
         (info,) = clone.list_datasets()
         assert info.rows == 100
         assert list(clone.log())
+
+
+def test_the_hook_of_the_page_has_git_commit_tell_of_edited_rows(
+    repo: CheckedRepo, tmp_path: Path
+) -> None:
+    """Whoever types `git commit` out of habit sees what it does not take."""
+    page = (DOCS / "understanding" / "git.md").read_text("utf-8")
+    (hook,) = [block.text for block in blocks(page) if "hooks/pre-commit" in block.text]
+    subprocess.run(["sh", "-ec", hook], cwd=repo.path, check=True)
+    repo.workspace.create_living(str(tmp_path / "copy.gpkg"))
+    with closing(sqlite3.connect(tmp_path / "copy.gpkg")) as copy, copy:
+        index = "SELECT name FROM sqlite_master WHERE name LIKE 'rtree%' AND type = 'trigger'"
+        for (name,) in copy.execute(index).fetchall():  # they call functions that SQLite lacks
+            copy.execute(f'DROP TRIGGER "{name}"')
+        copy.execute("UPDATE points SET name = 'edited' WHERE id IN (5, 6)")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    done = subprocess.run(
+        ["git", "commit", "-m", "By habit"],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+
+    assert done.returncode == 1 and "nothing to commit" in done.stdout
+    assert "points" in done.stderr and "2 updates" in done.stderr
+    assert "havasu-vc commit" in done.stderr
+    repo.workspace.commit(message="By us")
+    (repo.path / "notes.txt").write_text("mine")
+    git(repo, "add", "notes.txt")
+    told = subprocess.run(
+        ["git", "commit", "-m", "A file"],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
+    assert "Nothing to commit" in told.stderr and "updates" not in told.stderr
+    assert git(repo, "status", "--porcelain") == ""
