@@ -8,6 +8,7 @@ repositories cannot control the terminal.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping
@@ -95,8 +96,20 @@ def exit_code(error: BaseException) -> int:
             return _OTHER
 
 
-def report(error: BaseException, *, verbose: bool = False, as_json: bool = False) -> int:
-    """Print an exception on stderr, a line of JSON or for a person, and return its exit code."""
+def report(
+    error: BaseException,
+    *,
+    verbose: bool = False,
+    as_json: bool = False,
+    command: click.Command | None = None,
+) -> int:
+    """Print an exception on stderr, a line of JSON or for a person, and return its exit code.
+
+    `command` is the one that ran: hints that name options of others are left out.
+    """
+    if command is not None and isinstance(error, HavasuError):
+        known = _options(command)
+        error.hints = tuple(hint for hint in error.hints if known.issuperset(_named(hint)))
     if os.environ.get(_DEBUG) and not isinstance(error, click.ClickException):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if as_json:
@@ -108,6 +121,24 @@ def report(error: BaseException, *, verbose: bool = False, as_json: bool = False
         for line in cause_lines(error):
             click.echo(line, err=True)
     return exit_code(error)
+
+
+_COMMAND = re.compile(r"`[^`-][^`]*`")
+"""A command with its own options, as hints name it."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+
+def _named(hint: str) -> set[str]:
+    """Return the options that a hint names alone, which are to be added to what was typed."""
+    return set(_OPTION.findall(_COMMAND.sub("", hint)))
+
+
+def _options(command: click.Command) -> set[str]:
+    """Return the options of a command, or of all in its family."""
+    found = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    if isinstance(command, click.Group):
+        found.update(*map(_options, command.commands.values()))
+    return found
 
 
 def _json_line(error: BaseException) -> str:

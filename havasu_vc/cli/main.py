@@ -222,7 +222,7 @@ def _unknown(name: str) -> str:
 def run(group: click.Group, arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; nothing is raised."""
     instruction = os.environ.get(COMPLETE_VARIABLE)
-    verbose = False
+    verbose, context = False, None
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json-errors" in before
     try:
@@ -245,7 +245,9 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
         return BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
         verbose = verbose or bool({"-v", "--verbose"} & set(arguments))
-        return _reported(error, verbose=verbose, as_json=as_json)
+        name = context and context.invoked_subcommand
+        command = group.get_command(context, name) if context and name else None
+        return _reported(error, verbose=verbose, as_json=as_json, command=command)
 
 
 def _flushed(code: int) -> int:
@@ -257,11 +259,13 @@ def _flushed(code: int) -> int:
     return code
 
 
-def _reported(error: BaseException, *, verbose: bool, as_json: bool) -> int:
+def _reported(
+    error: BaseException, *, verbose: bool, as_json: bool, command: click.Command | None
+) -> int:
     try:
         # What was printed before stands before the error.
         sys.stdout.flush()
-        return report(error, verbose=verbose, as_json=as_json)
+        return report(error, verbose=verbose, as_json=as_json, command=command)
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE

@@ -102,8 +102,8 @@ def _field(field: Field, encoding: str) -> Field:
         raise SchemaViolationError(
             f"column {field.name!r} is {field.type}, so its values are no {encoding}",
             hints=(
-                f"to rewrite them, export the dataset and import it "
-                f"--replace --geometry-encoding {encoding}",
+                f"to rewrite them, export the dataset, then `havasu-vc import FILE DATASET "
+                f"--replace --geometry-encoding {encoding}`",
             ),
         )
     geometry = field.geometry or Geometry(found)

@@ -106,7 +106,7 @@ def refuse_odd_values(
             raise InvalidFileError(
                 path,
                 f"column {name!r} holds {_shown(value)}, which is not {wanted}",
-                hints=("mend it in the file, or leave the column out with --leave-out",),
+                hints=("mend it in the file", "--leave-out takes the table without the column"),
             )
 
 

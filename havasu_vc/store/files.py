@@ -376,7 +376,7 @@ class LinkedFiles:
                 hints=(
                     f"if you trust it, `git config --add {ALLOWED} {path.parent}` allows that "
                     "folder",
-                    "or import the table without --link where the file is, and push that",
+                    "or import the table where the file is, not linked, and push that",
                 ),
             )
         found = self._status(path, location, where)

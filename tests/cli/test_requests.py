@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 import pytest
@@ -17,6 +21,7 @@ from havasu_vc.cli.requests import NAMES, RequestOption, Spelt, takes
 from havasu_vc.methods import Method
 from havasu_vc.records import dataclass
 
+PACKAGE = Path(__file__).parents[2] / "havasu_vc"
 SHARED = {
     "--help",
     "--engine",
@@ -265,3 +270,47 @@ def test_a_field_of_another_type_says_how_it_is_read() -> None:
         takes(Odd)
     with pytest.raises(TypeError, match="Asked has no nothing"):
         takes(Asked, columns=Spelt(parse=parse_names), without=("nothing",))
+
+
+NOTHING_TO_DO = {"sort_keys", "follow"}
+"""Options that ask for what is done anyway."""
+
+
+def test_no_option_is_swallowed() -> None:
+    """What a command takes is read by it, or is a field of a request that the library reads."""
+    read = {
+        node.attr
+        for module in PACKAGE.rglob("*.py")
+        if module.name != "requests.py" or "cli" in module.parts
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    swallowed, count = set(), 0
+    for name, command in commands():
+        if command.callback is None:
+            continue
+        function = inspect.unwrap(command.callback)
+        tree = ast.parse(Path(inspect.getfile(function)).read_text("utf-8"))
+        here: set[object] = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        here |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        parameters = inspect.signature(function).parameters.values()
+        passed_on = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        given = [each for each in command.params if isinstance(each, RequestOption)]
+        fields = {field for each in given for field in names_of_fields(each.request)}
+        for option in command.params:
+            if option.name is None or not option.expose_value:
+                continue
+            count += 1
+            if isinstance(option, RequestOption) or option.name in fields:
+                known = option.name in read
+            else:
+                known = passed_on or option.name in here
+            if not known and option.name not in NOTHING_TO_DO:
+                swallowed.add(f"{name} {option.name}")
+
+    assert count > 400
+    assert swallowed == set()
+
+
+def names_of_fields(request: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(request)}

@@ -81,8 +81,10 @@ def command(
         text = format_json(found)
         with opened_output(output) as out:
             out.write(text)
-        return
-    check_terminal(output_format, output)
-    how = repo.review_options.by(request)
-    with opened_output(output) as out:
-        writer_named(output_format)((), out, how)
+    else:
+        check_terminal(output_format, output)
+        how = repo.review_options.by(request)
+        with opened_output(output) as out:
+            writer_named(output_format)((), out, how)
+    if output is not None and str(output) != "-":
+        invocation.say(f"Wrote the review of {request.revisions} to {output}")

@@ -1,0 +1,92 @@
+"""What a command tells of what it did: no more than it did, and nothing of it in silence."""
+
+import decimal
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Run, invoke, succeed
+from tests.support.examples import some
+
+
+def test_a_rename_and_a_new_column_in_one_save_are_no_drop(run: Run, tmp_path: Path) -> None:
+    """QGIS saves both at once; rows whose values stayed are not changed by it."""
+    copy = tmp_path / "copy.gpkg"
+    succeed(run("checkout", "--as", copy))
+    with closing(sqlite3.connect(copy)) as database, database:
+        triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'rtree%'"
+        for (name,) in database.execute(triggers).fetchall():  # they ask for functions of GDAL
+            database.execute(f'DROP TRIGGER "{name}"')
+        database.execute("ALTER TABLE points ADD COLUMN note TEXT")
+        database.execute("ALTER TABLE points RENAME COLUMN name TO label")
+        database.execute("UPDATE points SET note = 'new' WHERE id = 2")
+    said = run("meta", "get", "points", "schema.json", "-o", "json").stdout
+    before = {each["name"]: each["id"] for each in json.loads(said)["points"]["schema.json"]}
+
+    succeed(run("commit", "--from", copy, "-m", "Renamed and added"))
+
+    said = run("meta", "get", "points", "schema.json", "-o", "json").stdout
+    after = {each["name"]: each["id"] for each in json.loads(said)["points"]["schema.json"]}
+    assert after.keys() == (before.keys() - {"name"}) | {"label", "note"}
+    assert after["label"] == before["name"]
+    rows = json.loads(run("show", "-o", "json").stdout)["kart.diff/v1+hexwkb"]["points"]["feature"]
+    assert [row["+"]["id"] for row in rows] == [2]
+
+
+@pytest.mark.parametrize("kind", some([(), ("--kart",)], ()))
+def test_no_more_items_are_told_than_were_changed(kind: tuple[str, ...], tmp_path: Path) -> None:
+    repo, source = tmp_path / "repo", tmp_path / "points.csv"
+    source.write_text("id,name\n1,one\n")
+    succeed(invoke(["init", repo, *kind]))
+    here = ["-C", str(repo)]
+    succeed(invoke([*here, "import", source, "--primary-key", "id"]))
+    succeed(invoke([*here, "meta", "set", "points", "title=A"]))
+
+    told = succeed(invoke([*here, "meta", "set", "points", "title=A", "description=B"])).output
+    if kind:  # in Kart's words
+        assert "1 inserts" in told and "updates" not in told
+    else:
+        assert "  points: description\n" in told
+    same = succeed(invoke([*here, "meta", "set", "points", "title=A", "description=B"])).output
+    assert "Nothing changed" in same
+    shown = succeed(invoke([*here, "show"])).output
+    assert "description" in shown and "features" not in shown
+
+
+def test_names_that_nothing_has_are_told(run: Run) -> None:
+    for command in (["diff", "HEAD^...HEAD", "pints"], ["show", "HEAD", "pints"], ["log", "pints"]):
+        refused = run(*command)
+        assert refused.exit_code == 2, command
+        assert "'pints'" in refused.output and "points" in refused.output, command
+    branch = run("log", "mian")
+    assert branch.exit_code == 2 and "did you mean 'main'?" in branch.output
+
+
+@pytest.mark.parametrize("form", some(["html", "json", "markdown"], "json"))
+def test_a_review_that_is_written_to_a_file_says_so(run: Run, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "review"
+    done = succeed(run("review", "HEAD^...HEAD", "-o", form, "--output", file))
+
+    assert done.stdout == ""
+    assert f"Wrote the review of HEAD^...HEAD to {file}" in done.stderr
+    assert file.stat().st_size > 100
+    quiet = succeed(run("-q", "review", "HEAD^...HEAD", "-o", form, "--output", file))
+    assert quiet.output == ""
+
+
+def test_a_decimal_has_the_digits_of_its_column(tmp_path: Path) -> None:
+    """In a dataset of Kart's, as Kart has it: whether a file or a patch brings it."""
+    repo, source = tmp_path / "repo", tmp_path / "sums.parquet"
+    value = pa.array([decimal.Decimal("123.456")], pa.decimal128(10, 5))
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "sum": value}), source)
+    succeed(invoke(["init", repo, "--kart"]))
+    here = ["-C", str(repo)]
+    succeed(invoke([*here, "import", source, "--primary-key", "id"]))
+
+    shown = json.loads(succeed(invoke([*here, "show", "-o", "json"])).stdout)
+    assert shown["kart.diff/v1+hexwkb"]["sums"]["feature"] == [{"+": {"id": 1, "sum": "123.45600"}}]
