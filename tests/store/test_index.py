@@ -16,6 +16,7 @@ from havasu_vc.store.index import in_step, mend, switch_worktree
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.refs import create_branch, move_head, read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.system import hold_file
 from tests.store.committing import INTERNALS, commit_dataset, entries, write_commit
 
 Git = Callable[..., str]
@@ -205,12 +206,12 @@ def test_a_marker_that_is_just_being_made_is_not_lost_to_who_mends(
     commit_dataset(repository, entries(10))
     head = read_head(repository)
     commit = write_commit(repository, {f"{INTERNALS}/files/zz": b"x"}, [head.commit or ""])
-    holds, mended = index.hold_file, []
+    mended: list[bool] = []
 
     def late(number: int, *, wait: bool = False) -> None:
         if wait and not mended:
             mended.append(mend(GitRepository.open(repository.path)))
-        holds(number, wait=wait)
+        hold_file(number, wait=wait)
 
     monkeypatch.setattr(index, "hold_file", late)
     with pytest.raises(Killed), in_step(repository, [INTERNALS]):
