@@ -72,8 +72,8 @@ _GUARDS = {
     ),
 }
 """Lines that keep documents as they are, by the attributes that would convert them."""
-_INNER = ("", "meta/", "meta/crs/", "columns/", "files/", "edits/", "data/")
-"""Folders of documents, inside of a dataset's."""
+_INNER = ("", "meta/", "meta/crs/")
+"""Folders of documents, inside of a dataset's, where a file of no known name is not refused."""
 _DOCUMENTS = (b"dataset.json", b"title", b"EPSG:4326.wkt", b"82a3537ff0dbce7e")
 """Names of documents, by which patterns that may be of some are known."""
 
