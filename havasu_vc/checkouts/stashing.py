@@ -185,7 +185,7 @@ def apply_stash(
 
 def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> None:
     """Bring the edits of a stash back into the tables of a work tree."""
-    from havasu_vc.checkouts.edited_tables import read_table_edits, require_workspace
+    from havasu_vc.checkouts.edited_tables import require_workspace
     from havasu_vc.checkouts.table_places import table_place
     from havasu_vc.workspace.materialise import show_as_edits
 
@@ -230,6 +230,9 @@ def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> No
 
 def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bool:
     """Whether a table lacks the edits of a stash; raise where it cannot take them."""
+    from havasu_vc.checkouts.edited_tables import read_table_edits
+    from havasu_vc.checkouts.table_places import table_place
+
     known = state.tables.get(path)
     if known is None:
         raise NotFoundError(
