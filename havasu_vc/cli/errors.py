@@ -123,14 +123,19 @@ def report(
     return exit_code(error)
 
 
-_COMMAND = re.compile(r"`[^`-][^`]*`")
-"""A command with its own options, as hints name it."""
+_QUOTED = re.compile(r"`([^`]*)`")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def _named(hint: str) -> set[str]:
-    """Return the options that a hint names alone, which are to be added to what was typed."""
-    return set(_OPTION.findall(_COMMAND.sub("", hint)))
+    """Return the options that a hint names alone, which are to be added to what was typed.
+
+    >>> sorted(_named("`--no-jar`, in Python `session()`; `git push --tags` or --replace"))
+    ['--no-jar', '--replace']
+    """
+    # What begins otherwise is a command, which has its own options.
+    alone = _QUOTED.sub(lambda found: found[1] if found[1].startswith("-") else " ", hint)
+    return set(_OPTION.findall(alone))
 
 
 def _options(command: click.Command) -> set[str]:
