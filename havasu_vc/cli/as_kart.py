@@ -34,89 +34,86 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
         ErrorKind.NO_CHANGES: "No changes to commit",
     }
 )
-_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(ours), karts)
-    for ours, karts in (
-        (
-            r".+ cannot be fast-forwarded to .*",
-            "Can't resolve as a fast-forward merge and --ff-only specified",
-        ),
-        (
-            r"(.+) has edits that are not committed",
-            "You have uncommitted changes in your working copy.",
-        ),
-        (r"git says: a branch named '(.+)' already exists", r"A branch named '\1' already exists."),
-        (
-            r"there is a dataset '(.+)' already",
-            r"Cannot import to \1/ - already exists in repository",
-        ),
-        (
-            r"(.+) is the working copy of this repository",
-            "Import-source is already inside working-copy.",
-        ),
-        (
-            r"'(.+)' cannot be used as a name: some file systems cannot tell it from the dataset "
-            r"'(.+)'",
-            r"Dataset path '\1' conflicts with existing path '\2'",
-        ),
-        (
-            r"(.+) lacks its file (.+)",
-            r"Import source was missing some required files: \2",
-        ),
-        (r"there is no file (\w+:.+)", r"'\1' doesn't appear to be valid"),
-        (r"there is no file (.+)", r"Couldn't find '\1'"),
-        (r"[^/]+\.\w+ cannot be written: (.+)", r"Error running GDAL OGR driver: \1"),
-        (
-            r"(.+) has no dataset at HEAD, nor says of which form it is",
-            "Current directory is not a Kart repository (no Kart datasets found at HEAD commit)",
-        ),
-        (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
-        (
-            r"the patch changes nothing: it has no (`.*`)",
-            r"Failed to parse JSON patch file: patch contains no \1 object",
-        ),
-        (r"the patch does not apply: .*", "Patch does not apply"),
-        (
-            r"the patch changes the dataset '(.+)', which is not there",
-            r"Patch contains changes for dataset '\1' which is not in this repository",
-        ),
-        (r"the patch does not say who made it.*", "Patch contains no author or head information"),
-        (
-            r"the repository is in Kart's form V([01]), and forms from V2 are read here",
-            r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
-        ),
-        (
-            r"GeoJSON holds one dataset, and rows of .+",
-            "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
-            "with more than one dataset",
-        ),
-        (
-            r"[\d,]+ conflicts? (?:is|are) not resolved yet",
-            "Merge cannot be completed until all conflicts are resolved - see `kart conflicts`.",
-        ),
-        (
-            r"no insert/insert conflict with a key of whole numbers waits there",
-            "The --renumber option only works for unresolved insert/insert conficts with integer "
-            "primary-keys. There are no matching conflicts that can be renumbered.",
-        ),
-        (
-            r"the columns of (.+) are in conflict, which decides what its rows look like",
-            r"There are still unresolved meta-item conflicts for dataset \1. "
-            "These need to be resolved first.",
-        ),
-    )
+_TEXTS: tuple[tuple[str, str], ...] = (
+    (
+        r".+ cannot be fast-forwarded to .*",
+        "Can't resolve as a fast-forward merge and --ff-only specified",
+    ),
+    (
+        r"(.+) has edits that are not committed",
+        "You have uncommitted changes in your working copy.",
+    ),
+    (r"git says: a branch named '(.+)' already exists", r"A branch named '\1' already exists."),
+    (
+        r"there is a dataset '(.+)' already",
+        r"Cannot import to \1/ - already exists in repository",
+    ),
+    (
+        r"(.+) is the working copy of this repository",
+        "Import-source is already inside working-copy.",
+    ),
+    (
+        r"'(.+)' cannot be used as a name: some file systems cannot tell it from the dataset "
+        r"'(.+)'",
+        r"Dataset path '\1' conflicts with existing path '\2'",
+    ),
+    (
+        r"(.+) lacks its file (.+)",
+        r"Import source was missing some required files: \2",
+    ),
+    (r"there is no file (\w+:.+)", r"'\1' doesn't appear to be valid"),
+    (r"there is no file (.+)", r"Couldn't find '\1'"),
+    (r"[^/]+\.\w+ cannot be written: (.+)", r"Error running GDAL OGR driver: \1"),
+    (
+        r"(.+) has no dataset at HEAD, nor says of which form it is",
+        "Current directory is not a Kart repository (no Kart datasets found at HEAD commit)",
+    ),
+    (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
+    (
+        r"the patch changes nothing: it has no (`.*`)",
+        r"Failed to parse JSON patch file: patch contains no \1 object",
+    ),
+    (r"the patch does not apply: .*", "Patch does not apply"),
+    (
+        r"the patch changes the dataset '(.+)', which is not there",
+        r"Patch contains changes for dataset '\1' which is not in this repository",
+    ),
+    (r"the patch does not say who made it.*", "Patch contains no author or head information"),
+    (
+        r"the repository is in Kart's form V([01]), and forms from V2 are read here",
+        r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
+    ),
+    (
+        r"GeoJSON holds one dataset, and rows of .+",
+        "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
+        "with more than one dataset",
+    ),
+    (
+        r"[\d,]+ conflicts? (?:is|are) not resolved yet",
+        "Merge cannot be completed until all conflicts are resolved - see `kart conflicts`.",
+    ),
+    (
+        r"no insert/insert conflict with a key of whole numbers waits there",
+        "The --renumber option only works for unresolved insert/insert conficts with integer "
+        "primary-keys. There are no matching conflicts that can be renumbered.",
+    ),
+    (
+        r"the columns of (.+) are in conflict, which decides what its rows look like",
+        r"There are still unresolved meta-item conflicts for dataset \1. "
+        "These need to be resolved first.",
+    ),
 )
-"""Whole texts of errors, where one kind of error has several."""
-_CODES: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile("Failed to parse JSON patch file"), 1),
-    (re.compile("Patch contains no author or head information"), 2),
-    (re.compile("A branch named '.+' already exists"), 2),
-    (re.compile(".+ cannot be used as a name: "), 20),
-    (re.compile("Merge cannot be completed until"), 20),
-    (re.compile("There are still unresolved meta-item conflicts"), 20),
-    (re.compile("Cannot import to .+ - already exists in repository"), 31),
-    (re.compile("Dataset path '.+' conflicts with existing path"), 31),
-    (re.compile("No table specified"), 49),
+"""Whole texts of errors, where one kind of error has several: compiled where one is looked for."""
+_CODES: tuple[tuple[str, int], ...] = (
+    ("Failed to parse JSON patch file", 1),
+    ("Patch contains no author or head information", 2),
+    ("A branch named '.+' already exists", 2),
+    (".+ cannot be used as a name: ", 20),
+    ("Merge cannot be completed until", 20),
+    ("There are still unresolved meta-item conflicts", 20),
+    ("Cannot import to .+ - already exists in repository", 31),
+    ("Dataset path '.+' conflicts with existing path", 31),
+    ("No table specified", 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""
 
@@ -136,7 +133,7 @@ def error_text(kind: ErrorKind, message: str) -> str:
     if not is_called_kart():
         return message
     for ours, karts in _TEXTS:
-        if (found := ours.fullmatch(message)) is not None:
+        if (found := re.fullmatch(ours, message)) is not None:
             return found.expand(karts)
     return _WORDS.get(kind, message)
 
@@ -146,7 +143,7 @@ def error_code(kind: ErrorKind, message: str) -> int | None:
     if not is_called_kart():
         return None
     text = error_text(kind, message)
-    return next((code for known, code in _CODES if known.match(text)), None)
+    return next((code for known, code in _CODES if re.match(known, text)), None)
 
 
 def stand_in() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -111,6 +110,8 @@ def report(
         known = _options(command)
         error.hints = tuple(hint for hint in error.hints if known.issuperset(_named(hint)))
     if os.environ.get(_DEBUG) and not isinstance(error, click.ClickException):
+        import traceback
+
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if as_json:
         click.echo(_json_line(error), err=True)

@@ -61,14 +61,12 @@ OLD_VERSION = ".sno.repository.version"
 LONGEST_PATH = 512
 LONGEST_COMPONENT = 128
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_FORBIDDEN = re.compile(r'[:<>"|?*\\]')
-_GIT_ON_NTFS = re.compile(r"git~\d+", re.IGNORECASE)
-_RESERVED_ON_WINDOWS = re.compile(
-    r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE
-)
+# Compiled when one is looked for: every command loads this, and few names need them.
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_FORBIDDEN = r'[:<>"|?*\\]'
+_RESERVED_ON_WINDOWS = r"(?i:(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?)"
 # Characters that HFS+ leaves out when it compares names, so `.g\u200cit` would be `.git` there.
-_IGNORED_ON_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_IGNORED_ON_HFS = "[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
 
 
 def repeated(names: Iterable[str]) -> list[str]:
@@ -109,7 +107,7 @@ def unsafe_reason(path: str) -> str | None:
         return "it is absolute"
     if "\\" in path:
         return "it holds a backslash"
-    if _CONTROL.search(path):
+    if not (path.isascii() and path.isprintable()) and re.search(_CONTROL, path):
         return "it holds a control character"
     for component in path.split("/"):
         if component in ("", ".", ".."):
@@ -123,8 +121,9 @@ def unsafe_reason(path: str) -> str | None:
 
 def _is_git(component: str) -> bool:
     # NTFS drops trailing dots and spaces and has streams (`.git::$INDEX_ALLOCATION`).
-    plain = _IGNORED_ON_HFS.sub("", component).split(":")[0].rstrip(" .").casefold()
-    return plain == ".git" or _GIT_ON_NTFS.fullmatch(plain) is not None
+    shown = component if component.isascii() else re.sub(_IGNORED_ON_HFS, "", component)
+    plain = shown.split(":")[0].rstrip(" .").casefold()
+    return plain == ".git" or (plain.startswith("git~") and plain[4:].isdecimal())
 
 
 def _unwise_reason(path: str) -> str | None:
@@ -132,9 +131,9 @@ def _unwise_reason(path: str) -> str | None:
         return f"it is longer than {LONGEST_PATH} bytes"
     if unicodedata.normalize("NFC", path) != path:
         return "its characters are not in Unicode's composed form (NFC)"
-    if _IGNORED_ON_HFS.search(path):
+    if re.search(_IGNORED_ON_HFS, path):
         return "it holds an invisible character"
-    if match := _FORBIDDEN.search(path):
+    if match := re.search(_FORBIDDEN, path):
         return f"it holds {match.group()!r}"
     for component in path.split("/"):
         if len(component.encode("utf-8")) > LONGEST_COMPONENT:
@@ -147,7 +146,7 @@ def _unwise_reason(path: str) -> str | None:
             return f"{component!r} ends with a dot"
         if component.startswith("-"):
             return f"{component!r} begins with a dash"
-        if _RESERVED_ON_WINDOWS.fullmatch(component):
+        if re.fullmatch(_RESERVED_ON_WINDOWS, component):
             return f"{component!r} is reserved on Windows"
     return None
 

@@ -14,15 +14,14 @@ import re
 __all__ = ["PERHAPS_UNSAFE", "git_line", "printable", "shortened", "styled", "visible_json"]
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+# Compiled when one is looked for: most commands load this, and few show such a text.
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 PERHAPS_UNSAFE = tuple(
     byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xed\xef" for byte in range(256)
 )
 """For each byte, whether it is, or begins, a character that is escaped."""
 _COLOR = r"(?:[0-47]|[349][0-7]|[34]9|10[0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3})"
-_COLORS = re.compile(rf"(\x1b\[(?:{_COLOR}(?:;{_COLOR})*)?m)")
+_COLORS = rf"(\x1b\[(?:{_COLOR}(?:;{_COLOR})*)?m)"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -32,7 +31,9 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[31mb\nc"))
     a\x1b[31mb\nc
     """
-    return _UNSAFE.sub(_escape, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_UNSAFE, _escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -51,7 +52,7 @@ def visible_json(text: str) -> str:
     >>> print(visible_json('"\x9b31m"'))
     "\u009b31m"
     """
-    return _UNSAFE.sub(_json_escape, text)
+    return re.sub(_UNSAFE, _json_escape, text)
 
 
 def _json_escape(match: re.Match[str]) -> str:
@@ -66,7 +67,7 @@ def git_line(line: str, color: bool) -> str:
     >>> print(git_line("a\x1b]0;title\x07", color=True))
     a\x1b]0;title\x07
     """
-    parts = _COLORS.split(line) if color else [line]
+    parts = re.split(_COLORS, line) if color else [line]
     parts[::2] = ["\t".join(map(printable, part.split("\t"))) for part in parts[::2]]
     return "".join(parts)
 
