@@ -24,3 +24,10 @@ def main() -> NoReturn:
     if _answers:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command_line.main()
+
+
+# Python keeps the frames of calls in pieces of 16 kB, and where a loop deep inside (most of all
+# while modules load modules) calls across the end of one, it is taken from the system and given
+# back with each call: up to 900 times in a command. A frame of more than 64 kB has one piece of
+# 128 kB made, whose other half all calls from here fit into; memory not touched costs nothing.
+main.__code__ = main.__code__.replace(co_stacksize=8400)
