@@ -13,11 +13,12 @@ other. A work tree or an index apart from the repository's own is refused, or to
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["PROGRESS", "Invocation", "check_named", "named_place", "no_certificates"]
+__all__ = ["PROGRESS", "Invocation", "check_named", "load_libraries", "named_place"]
 
 PROGRESS = ("auto", "json", "none")
 """How progress is told: bars on a terminal, lines of JSON, or not."""
@@ -141,8 +142,8 @@ class Invocation:
         Without `rows`, for a command that reads none, Arrow need not be loaded. With `oldest`
         those of Kart's forms V0 and V1 are opened too, which hold nothing that is read here.
         """
-        with no_certificates():
-            from havasu_vc.library import Repo
+        load_libraries()
+        from havasu_vc.library import Repo
 
         if rows:
             from havasu_vc.cli.quick_arrow import leave_pandas_out
@@ -171,17 +172,34 @@ class Invocation:
         return TerminalProgress(color=self.color)
 
 
-@contextlib.contextmanager
-def no_certificates() -> Iterator[None]:
-    """Let libgit2 find none while it is loaded: `git` talks to servers, libgit2 never does.
+class _Later(ModuleType):
+    """A module that is loaded when something of it is asked for, and not when it is imported."""
 
-    pygit2 has it parse whatever this machine trusts, which takes ten milliseconds.
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def load_libraries() -> None:
+    """Load pygit2, and have numpy loaded later, without what no command uses.
+
+    pygit2 has libgit2 parse whatever certificates this machine trusts, which takes ten
+    milliseconds: `git` talks to servers, libgit2 never does. Other libraries do, so nothing else
+    may be loaded meanwhile. numpy spends as much on texts that its functions have for readers.
     """
+    for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
+        if "numpy" not in sys.modules:
+            sys.modules.setdefault(name, _Later(name))
+    if "pygit2" in sys.modules:
+        return
     ours = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": os.path.dirname(__file__)}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:
-        yield
+        import_module("pygit2")
     finally:
         for name, value in before.items():
             if value is None:

@@ -20,7 +20,7 @@ import click
 
 from havasu_vc import __version__
 from havasu_vc.cli.errors import BROKEN_PIPE, report
-from havasu_vc.cli.invocation import PROGRESS, Invocation, no_certificates, wants_color
+from havasu_vc.cli.invocation import PROGRESS, Invocation, load_libraries, wants_color
 from havasu_vc.cli.standard_streams import prepare_process
 
 __all__ = ["COMMANDS", "cli", "main"]
@@ -171,8 +171,9 @@ class CommandTable(click.Group):
         # no command does any.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         home, name = COMMANDS[cmd_name][0], cmd_name.replace("-", "_")
-        with no_certificates():
-            module = import_module(f"havasu_vc.cli.commands.{home}")
+        if home not in ("completion", "version"):
+            load_libraries()
+        module = import_module(f"havasu_vc.cli.commands.{home}")
         # Of several in one module, each has its own name.
         alone = home.rstrip("_") == name
         return cast(click.Command, module.command if alone else getattr(module, name))

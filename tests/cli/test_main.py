@@ -26,7 +26,7 @@ PROGRAM = """
 import sys
 from havasu_vc.cli.main import cli, run
 code = run(cli, sys.argv[1:])
-print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+print(*sorted(name for name in sys.modules if "." not in name), file=sys.stderr)
 sys.exit(code)
 """
 

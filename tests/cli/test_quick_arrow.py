@@ -51,3 +51,80 @@ def test_a_command_has_libgit2_read_no_certificates(command: str, tmp_path: Path
     program = [sys.executable, "-c", CERTIFICATES, command, str(trusted)]
     done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path / "work")
     assert done.returncode == 0, done.stderr
+
+
+OTHERS = """
+import os, sys
+
+class Watch:
+    seen = {}
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        Watch.seen[name] = os.environ.get("SSL_CERT_FILE")
+
+os.environ["SSL_CERT_FILE"] = "trusted.pem"
+sys.meta_path.insert(0, Watch)
+from havasu_vc.cli.main import run, cli
+assert run(cli, ["export", "--help"]) == 0
+assert Watch.seen["pygit2"] == "", Watch.seen["pygit2"]
+assert Watch.seen["pyarrow._fs"] == "trusted.pem", Watch.seen["pyarrow._fs"]
+"""
+
+
+def test_others_than_libgit2_find_certificates() -> None:
+    """Arrow notes those for its connections to buckets when it is loaded."""
+    done = subprocess.run([sys.executable, "-c", OTHERS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+TEXTS = """
+import sys
+from havasu_vc.cli.invocation import load_libraries
+load_libraries()
+import numpy
+assert numpy.ndarray.__doc__ is None, "numpy read its texts"
+assert numpy.array([1, 2]).sum() == 3
+from numpy._core import _add_newdocs
+assert _add_newdocs.add_newdoc is not None  # whoever asks for something of it gets it
+assert numpy.ndarray.__doc__ is not None
+"""
+
+
+def test_numpy_reads_no_texts_unless_asked() -> None:
+    done = subprocess.run([sys.executable, "-c", TEXTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+FRAMES = """
+import resource, sys
+from havasu_vc.cli import start
+
+def called():
+    pass
+
+def most(depth):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(1000):
+        called()
+    here = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    return max(here, most(depth - 1)) if depth else here
+
+if sys.argv[1] == "as a command":
+    start.command_line.main = lambda: print(most(250))
+    start.main()
+else:
+    print(most(250))
+"""
+
+
+def test_no_call_deep_inside_takes_memory_from_the_system() -> None:
+    """As Python has it, one depth of some hundred does with every call."""
+    taken = []
+    for how in ("as a command", "as Python has it"):
+        program = [sys.executable, "-c", FRAMES, how]
+        done = subprocess.run(program, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        taken.append(int(done.stdout))
+    assert taken[0] < 500
+    assert taken[1] >= 1000 or sys.implementation.name != "cpython"
