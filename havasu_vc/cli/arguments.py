@@ -51,15 +51,24 @@ def parse_names(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_dataset_at(text: str, ref: str | None = None) -> tuple[str, str]:
+def parse_dataset_at(
+    text: str, ref: str | None = None, *, known: Iterable[str] = ()
+) -> tuple[str, str]:
     """Return dataset and revision of `DATASET@REV`; with `ref`, all of `text` is the dataset.
+
+    A path may have an @ itself, as a revision may: then one of those that are `known` is meant.
 
     >>> parse_dataset_at("roads@HEAD~2"), parse_dataset_at("roads")
     (('roads', 'HEAD~2'), ('roads', 'HEAD'))
+    >>> parse_dataset_at("a@b@main", known=("a", "a@b")), parse_dataset_at("a@b", known=("a@b",))
+    (('a@b', 'main'), ('a@b', 'HEAD'))
     """
     if ref is not None:
         return text, ref
-    dataset, at, revision = text.partition("@")
+    meant = [path for path in known if f"{text}@".startswith(f"{path}@")]
+    start = len(max(meant, key=len, default=""))
+    dataset, at, revision = text[start:].partition("@")
+    dataset = text[:start] + dataset
     if not dataset or (at and not revision):
         raise InvalidArgumentError(
             f"{text!r} names no dataset at a revision", hints=("write DATASET or DATASET@REV",)

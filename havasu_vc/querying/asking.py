@@ -248,7 +248,10 @@ class Queries:
         path = _matching(name, self._here)
         if path is not None:
             return self._here[path]
-        wanted, sign, revision = name.partition("@")
+        # A path may have an @ itself, as a revision may.
+        start = max((len(p) for p in self._here if name.startswith(f"{p}@")), default=0)
+        wanted, sign, revision = name[start:].partition("@")
+        wanted = name[:start] + wanted
         if not sign or not wanted:
             return None
         try:

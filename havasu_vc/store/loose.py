@@ -129,7 +129,7 @@ def _with_alternates(folders: tuple[Path, ...]) -> list[str]:
         found[folder] = None
         with contextlib.suppress(OSError):
             with open(os.path.join(folder, "info", "alternates"), "rb") as file:
-                lines = file.read(_PIECE).splitlines() if depth < _DEPTH else []
+                lines = file.read(_PIECE).split(b"\n") if depth < _DEPTH else []
             waiting += [
                 (os.path.normpath(os.path.join(folder, os.fsdecode(line))), depth + 1)
                 for line in lines

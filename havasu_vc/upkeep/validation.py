@@ -84,7 +84,9 @@ class Validation:
         """
         known = set(self._repo.datasets(revision))
         for target in targets or sorted(known):
-            path, _, at = target.partition("@")
+            start = max((len(path) for path in known if target.startswith(f"{path}@")), default=0)
+            path, _, at = target[start:].partition("@")
+            path = target[:start] + path
             if target in known:
                 yield from self._dataset(target, revision, warnings=warnings)
             elif os.path.exists(target) or parse_table_location(target) is not None:

@@ -90,3 +90,31 @@ def test_a_decimal_has_the_digits_of_its_column(tmp_path: Path) -> None:
 
     shown = json.loads(succeed(invoke([*here, "show", "-o", "json"])).stdout)
     assert shown["kart.diff/v1+hexwkb"]["sums"]["feature"] == [{"+": {"id": 1, "sum": "123.45600"}}]
+
+
+def test_a_dataset_may_have_an_at_in_its_path(run: Run, csv_file: Path) -> None:
+    """Before a revision stands an @, and in paths and revisions too."""
+    succeed(run("import", csv_file, "points@sea", "--primary-key", "id"))
+    for name in ("points@sea", "points@sea@HEAD", "points@sea@main@{0}"):
+        assert succeed(run("count", name)).stdout.split()[-1] == "3", name
+        assert len(succeed(run("head", name, "-n", "1", "-o", "csv")).stdout.splitlines()) == 2
+        assert "3" in succeed(run("sql", f'SELECT count(*) FROM "{name}"', "-o", "csv")).stdout
+        succeed(run("validate", name))
+        succeed(run("describe", name))
+    assert succeed(run("count", "points@HEAD^")).stdout.split()[-1] == "3"
+    assert run("count", "points@lake").exit_code == 47
+
+
+def test_a_listed_key_may_have_what_python_takes_for_the_end_of_a_line(
+    run: Run, tmp_path: Path
+) -> None:
+    source, ids = tmp_path / "names.csv", tmp_path / "ids"
+    source.write_text("id,n\na\u2028b,1\nc\x0bd,1\n", "utf-8")
+    succeed(run("import", source, "--primary-key", "id"))
+    source.write_text("id,n\na\u2028b,2\nc\x0bd,2\n", "utf-8")
+    ids.write_bytes("a\u2028b\r\n".encode())
+
+    succeed(run("import", source, "names", "--replace-ids", f"@{ids}"))
+
+    rows = json.loads(run("show", "-o", "json").stdout)["kart.diff/v1+hexwkb"]["names"]["feature"]
+    assert [row["+"] for row in rows] == [{"id": "a\u2028b", "n": 2}]

@@ -47,7 +47,7 @@ def command(invocation: Invocation, arguments: tuple[str, ...], output_format: s
             _require_known(repo, arguments[0])
         color = invocation.colored(sys.stdout)
         return show_git(["describe", *arguments], repo.git, color=color, pager=invocation.pager)
-    found = repo.describe_dataset(*parse_dataset_at(arguments[0]))
+    found = repo.describe_dataset(*parse_dataset_at(arguments[0], known=repo.datasets()))
     if output_format == "json":
         click.echo(json.dumps({"havasu.describe/v1": asdict(found)}, indent=2))
         return 0
@@ -58,7 +58,7 @@ def command(invocation: Invocation, arguments: tuple[str, ...], output_format: s
 
 def _is_dataset(repo: Repo, text: str) -> bool:
     try:
-        path, revision = parse_dataset_at(text)
+        path, revision = parse_dataset_at(text, known=repo.datasets())
         return path.strip("/") in repo.datasets(revision)
     except HavasuError:
         return False

@@ -67,6 +67,11 @@ def _table_info(given: str) -> dict[str, TableInfo]:
     return parse_table_info(_text(given))
 
 
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text: a key may have what Python takes for the end of one."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
 def _text(given: str) -> str:
     """Return a text as it is given, or what the file holds that it names, as in Kart."""
     if not given.startswith("@"):
@@ -113,9 +118,7 @@ def _renames(given: tuple[str, ...]) -> dict[str, str]:
     kind=Spelt("--as", type=click.Choice(kind_names())),
     similarity_detection_limit=Spelt(metavar="ROWS", type=click.IntRange(min=0), show_default=True),
     renames=Spelt("--rename", metavar="OLD=NEW", multiple=True, parse=_renames),
-    replace_ids=Spelt(
-        metavar="@FILE|TEXT", multiple=False, parse=lambda text: _text(text).splitlines()
-    ),
+    replace_ids=Spelt(metavar="@FILE|TEXT", multiple=False, parse=lambda text: _lines(_text(text))),
     table_info=Spelt(metavar="@FILE|JSON", parse=_table_info),
     without=("location", "destination", "options", "message", "branch", "find_key", "same_columns"),
 )

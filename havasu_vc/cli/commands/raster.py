@@ -58,8 +58,9 @@ def info(
             raise click.UsageError("an image has no rows and columns of a table")
         _tell([(what, read_image_header(Path(what)).outline)], output_format)
         return
-    path, revision = parse_dataset_at(what)
-    rasters = invocation.open_repo().rasters
+    repo = invocation.open_repo()
+    path, revision = parse_dataset_at(what, known=repo.datasets())
+    rasters = repo.rasters
     if keys:
         found = rasters.rows(path, keys, revision, column=column)
         _tell([(f"{path}:{key}", raster) for key, raster in found], output_format)

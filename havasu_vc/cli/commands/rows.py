@@ -71,7 +71,7 @@ def print_rows(
     """Print rows of `DATASET[@REV]`, all or the first."""
     from havasu_vc.cli.query_output import write_rows
 
-    path, revision = parse_dataset_at(place)
+    path, revision = parse_dataset_at(place, known=repo.datasets())
     view, schema, batches = repo.choose_rows.by(replace(request, path=path, revision=revision))
     first = _first(batches, most)
     if output_format == "geojson-lines":
@@ -246,7 +246,7 @@ def count(invocation: Invocation, /, request: RowsRequest, places: tuple[str, ..
     repo = invocation.open_repo()
     found: dict[str, int] = {}
     for place in places or repo.datasets():
-        path, revision = parse_dataset_at(place)
+        path, revision = parse_dataset_at(place, known=repo.datasets())
         number = repo.count_rows(path, revision, where=request.where)
         found[place] = number
         if invocation.json is None:
