@@ -18,9 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from havasu_vc.serving.catalog import Catalog, Route, Router, ServeSettings, route
-from havasu_vc.serving.errors import Refused, problem_of
 from havasu_vc.serving.reading import READING, configuration
-from havasu_vc.serving.routes import Answer, Call
+from havasu_vc.serving.routes import Answer, Call, Refused, problem_of
 from havasu_vc.serving.tokens import NOBODY, admitted, give_token
 from havasu_vc.serving.writes import WRITING
 

@@ -20,14 +20,13 @@ from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.errors import Refused, no_namespace, no_table
 from havasu_vc.serving.feeds import Feeds, system_of
 from havasu_vc.serving.forms import PLAIN, TableForm
 from havasu_vc.serving.keys import Reach, StoreKeys
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import EVERY, TOP, Name, ServedRef, candidates, find_ref, ref_of_prefix
 from havasu_vc.serving.remembering import MOST_BYTES
-from havasu_vc.serving.routes import Answer, Call
+from havasu_vc.serving.routes import Answer, Call, Refused, no_namespace, no_table
 from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.tokens import Tokens
 from havasu_vc.sharing import far_place

@@ -27,8 +27,9 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.review import check_moves
-from havasu_vc.serving.errors import Refused, no_table
+from havasu_vc.serving.messages import Writing, facts_of, message_of
 from havasu_vc.serving.names import name_of
+from havasu_vc.serving.routes import Refused, no_table
 from havasu_vc.serving.sent import (
     check_layout,
     created_dataset,
@@ -39,7 +40,6 @@ from havasu_vc.serving.sent import (
     texts,
     with_plain_geometries,
 )
-from havasu_vc.serving.told import Writing, message_of, told
 from havasu_vc.serving.updates import TableChange, applied, new_document, require
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.locks import exclusive_lock
@@ -173,7 +173,7 @@ class Writer:
         if tip is None or (not wanted and request is None):
             return False
         for commit in self._since(tip, changes):
-            found = told(commit.message)
+            found = facts_of(commit.message)
             if not wanted.isdisjoint(found.snapshots.items()):
                 return True
             if request is not None and found.request == request:

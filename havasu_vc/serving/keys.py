@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError
 from havasu_vc.records import dataclass
-from havasu_vc.serving.errors import Refused
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.routes import Refused
 from havasu_vc.store.object_urls import s3_settings, system_arguments
 
 __all__ = ["ASKED", "ENDS", "VENDED", "Reach", "StoreKeys", "policy_for"]

@@ -31,9 +31,9 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.documents import Documents, Layout, ShownVersion
 from havasu_vc.serving.forms import TableForm
 from havasu_vc.serving.history import MOST, Version, VersionHistory
+from havasu_vc.serving.messages import facts_of
 from havasu_vc.serving.remembering import MOST_BYTES, Remembered, Wanted
 from havasu_vc.serving.shared_place import SharedPlace
-from havasu_vc.serving.told import told
 from havasu_vc.sharing import far_place
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.trees import DatasetFolder
@@ -253,7 +253,7 @@ class TableMaker:
         for version in versions:
             # Whose commit it was looks for the snapshot that it sent, when no answer came.
             shows = known[snapshot_id_of(path, version)]
-            for number, dataset in told(version.commit.message).snapshots.items():
+            for number, dataset in facts_of(version.commit.message).snapshots.items():
                 if dataset == path and number not in known:
                     known[number] = replace(shows, snapshot_id=number)
         layouts = [layout.metadata for _, layout in reversed(shown)]

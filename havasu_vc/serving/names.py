@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from havasu_vc.errors import HavasuError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.errors import Refused, no_namespace
+from havasu_vc.serving.routes import Refused, no_namespace
 from havasu_vc.store.refs import BRANCHES, read_ref
 from havasu_vc.store.revisions import EMPTY, Revision, commit_tree, resolve
 

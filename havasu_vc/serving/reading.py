@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog, Route, route
-from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.keys import ASKED, ENDS, VENDED, Reach
 from havasu_vc.serving.metadata import LoadedTable
@@ -25,7 +24,7 @@ from havasu_vc.serving.names import (
     tables_in,
 )
 from havasu_vc.serving.namespaces import empty_namespaces, namespace_properties
-from havasu_vc.serving.routes import Answer, Call
+from havasu_vc.serving.routes import Answer, Call, Refused, no_namespace
 
 __all__ = ["READING", "configuration", "is_there", "load_answer"]
 

@@ -27,8 +27,7 @@ from urllib.parse import parse_qsl
 
 from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.serving.errors import Refused
-from havasu_vc.serving.routes import Answer, Call
+from havasu_vc.serving.routes import Answer, Call, Refused
 
 __all__ = ["NOBODY", "Caller", "Tokens", "admitted", "give_token"]
 

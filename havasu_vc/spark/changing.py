@@ -7,7 +7,10 @@ the newer one, matched by field id.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,36 +21,53 @@ from pyspark.sql import types as T
 
 from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.session import ensure_package, is_apart
+from havasu_vc.engine.settings import Settings
 from havasu_vc.engine.spark_matching import Matched, changes_in
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
+from havasu_vc.history.diff import row_changes
 from havasu_vc.library import Repo
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.commits import moment_of
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import Task, run_task
-from havasu_vc.spark.deleted import (
-    LARGE_BYTES,
-    Piece,
-    Place,
-    commit_piece,
-    comparison_of,
-    difference_tasks,
-    in_place,
-    shared_ids,
-    view_at,
-)
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
+from havasu_vc.spark.live_rows import far_url, in_place
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.reading import opened
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits
+from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import resolve_compared
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 __all__ = ["CHANGE_TYPE", "changes", "history"]
+
+Place = tuple[str, str]
+"""Where a version of a dataset is: the marker of its kind, and the tree of its internals."""
+
+LARGE_BYTES = 64 * 1024 * 1024
+"""The share of a commit that one task may read; more is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A task that yields changes, and whose they are."""
+
+    task: Task | None
+    """Yields change batches; None where a shuffle does."""
+    old_schema: Schema
+    """Columns of the rows before."""
+    new_schema: Schema
+    """Columns of the rows after."""
+    labels: tuple[object, ...] = field(default=())
+    """Values that stand beside each row: commit, time, author."""
+
 
 _LABELS = T.StructType(
     [
@@ -256,3 +276,98 @@ def _side_of(side: pa.StructArray, given: Schema, schema: Schema) -> pa.StructAr
     there = side.is_valid().to_numpy(zero_copy_only=False)
     places = np.where(there, np.cumsum(there) - 1, 0)
     return packed.take(pa.array(places, mask=~there))
+
+
+# Tasks of what changed between two versions.
+
+
+def difference_tasks(old: Dataset | None, new: Dataset | None) -> list[Task] | None:
+    """Return tasks that together yield the changes between two versions, in no order.
+
+    None comes back where only a task for everything can tell: for two kinds of dataset, a
+    Kart dataset that got another key, or rows that no order of files pairs.
+    """
+    if old is None or new is None:
+        there = old or new
+        scans = [] if there is None else there.scan()
+        return [task_of(one_sided, scan, _schema_of(there), new is not None) for scan in scans]
+    plan = old.compare(new)
+    return None if plan is None or plan.dealt else plan.tasks()
+
+
+def comparison_of(old: Dataset | None, new: Dataset | None) -> Comparison | None:
+    """Return how two versions are compared whose rows no order of files pairs; None for others."""
+    plan = None if old is None or new is None else old.compare(new)
+    if plan is None or not plan.dealt:
+        return None
+    sides = [tuple(side) for side in plan.sides()]
+    return Comparison(sides[0], sides[1], plan.old_schema, plan.new_schema)
+
+
+def shared_ids(old: Dataset, new: Dataset) -> Schema:
+    """Return the columns of the old version, with the ids that the new one gives them.
+
+    A Kart dataset and the Havasu one that it became have the names of columns in common.
+    """
+    if old.kind == new.kind:
+        return old.schema
+    known = new.schema.by_name
+    unknown = itertools.count(max((*new.schema.by_id, *old.schema.by_id), default=0) + 1)
+    ids = [
+        known[each.name].id if each.name in known else next(unknown) for each in old.schema.fields
+    ]
+    fields = zip(old.schema.fields, ids, strict=True)
+    return Schema(tuple(replace(each, id=number) for each, number in fields))
+
+
+def _schema_of(view: Dataset | None) -> Schema:
+    assert view is not None
+    return view.schema
+
+
+@kernel
+def one_sided(task: Task, schema: Schema, is_new: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as changes: all inserted, or all deleted."""
+    nothing = pa.struct(list(arrow_schema(schema)))
+    for batch in run_task(task):
+        rows, none = struct_of(batch), pa.nulls(batch.num_rows, nothing)
+        sides = (none, rows) if is_new else (rows, none)
+        yield ChangeBatch.from_structs(*sides).data
+
+
+def commit_piece(repo: Repo, path: str, places: tuple[Place | None, Place | None]) -> Task:
+    """Return the task that yields what changed from one place of a dataset to another."""
+    return task_of(commit_changes, str(repo.git.git_directory), path, *places, far_url(repo))
+
+
+@kernel
+def commit_changes(
+    directory: str, path: str, old: Place | None, new: Place | None, url: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes between two versions of a dataset, in a repository by its directory."""
+    repo = _open(directory)
+    before, after = (view_at(repo, path, place, url) for place in (old, new))
+    with LocalEngine(threads=1) as engine:
+        for batch in row_changes(before, after, engine):
+            yield batch.data
+
+
+@lru_cache(maxsize=4)
+def _open(directory: str) -> Repo:
+    return Repo(GitRepository.open(directory), Settings())
+
+
+def view_at(
+    repo: Repo,
+    path: str,
+    place: Place | None,
+    url: str | None = None,
+    *,
+    session: SparkSession | None = None,
+) -> Dataset | None:
+    """Return the dataset at a place; what is not here is read at `url`, if that is given."""
+    if place is None:
+        return None
+    marker, tree = place
+    view = repo.view(DatasetFolder(path, marker, tree, tree), tree[:10])
+    return in_place(repo, view, url, session=session)

@@ -34,8 +34,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Encoding, Field, Primitive, descendants
 from havasu_vc.spark import functions
-from havasu_vc.spark.deleted import apart, far_frame, in_place, live_rows
 from havasu_vc.spark.java_methods import points_inside
+from havasu_vc.spark.live_rows import apart, far_frame, in_place, live_rows
 from havasu_vc.spark.physical import PhysicalColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.object_urls import is_url

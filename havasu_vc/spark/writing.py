@@ -64,7 +64,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.spark.deleted import far_url, havasu_view, in_place
+from havasu_vc.spark.live_rows import far_url, havasu_view, in_place
 from havasu_vc.spark.reading import opened, quoted, read_view
 from havasu_vc.spark.session import query_error
 from havasu_vc.store.log import commits

@@ -21,7 +21,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.spark import deleted
+from havasu_vc.spark import live_rows
 from havasu_vc.spark.changing import difference
 from havasu_vc.spark.reading import read_view
 from havasu_vc.spark.rows import shown_rows, shown_schema
@@ -167,11 +167,11 @@ def test_deletes_few_and_many(
     broadcast: int,
     scans: int,
 ) -> None:
-    monkeypatch.setattr(deleted, "_MOST_BITS", table)
-    monkeypatch.setattr(deleted, "_MOST_TABLE", table)
-    monkeypatch.setattr(deleted, "_MOST_HERE", here)
-    monkeypatch.setattr(deleted, "_MOST_BROADCAST", broadcast)
-    monkeypatch.setattr(deleted, "_MOST_SCANS", scans)
+    monkeypatch.setattr(live_rows, "_MOST_BITS", table)
+    monkeypatch.setattr(live_rows, "_MOST_TABLE", table)
+    monkeypatch.setattr(live_rows, "_MOST_HERE", here)
+    monkeypatch.setattr(live_rows, "_MOST_BROADCAST", broadcast)
+    monkeypatch.setattr(live_rows, "_MOST_SCANS", scans)
     rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
     with tiny_thresholds(most_deltas=9):
         datasets = MemoryDatasets(folder)

@@ -16,7 +16,7 @@ from havasu_vc.datasets.havasu import edit
 from havasu_vc.datasets.havasu.live import LiveFile, live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.session import setting
-from havasu_vc.spark import deleted
+from havasu_vc.spark import live_rows
 from havasu_vc.spark.reading import read_view
 from havasu_vc.testing.dataset_contract import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, run_all
@@ -40,8 +40,8 @@ def test_a_row_is_found_where_it_is_deleted(
     with pytest.MonkeyPatch.context() as patch:
         # A delete file that names rows that are not there must not take rows of other files.
         there = {str(number): np.array([-1, *each, 500, 9999]) for number, each in enumerate(gone)}
-        patch.setattr(deleted, "deleted_positions", lambda file, _: there[file])
-        table = deleted._table(files, shift)
+        patch.setattr(live_rows, "deleted_positions", lambda file, _: there[file])
+        table = live_rows._table(files, shift)
 
     for file, first in zip(files, table.firsts, strict=True):
         found = [row for row in range(500) if is_gone(table, first, row)]
@@ -50,7 +50,7 @@ def test_a_row_is_found_where_it_is_deleted(
     assert len(table.words) <= few // 64 + 1
 
 
-def is_gone(table: deleted._Table, first: int, row: int) -> bool:
+def is_gone(table: live_rows._Table, first: int, row: int) -> bool:
     """Look a row up as the plan does."""
     bit = first | row >> table.shift
     if not int(table.words[bit >> 6]) >> (bit & 63) & 1:
@@ -74,7 +74,7 @@ def test_files_go_along_where_folders_and_sizes_tell_them_apart(tmp_path: Path) 
         return LiveFile(entry, f"/{folder}/f", ("d",) if gone else (), int(gone))
 
     def groups(*files: LiveFile) -> list[list[int]]:
-        return deleted.apart(files, range(len(files)))
+        return live_rows.apart(files, range(len(files)))
 
     assert groups(file("a", 1, False), file("a", 1, False)) == [[0, 1]]
     assert groups(file("a", 1, False), file("b", 2, True), file("c", 3, True)) == [[1, 2, 0]]
@@ -126,8 +126,8 @@ def way_of(spark: "SparkSession", way: str) -> Iterator[None]:
     names = "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"
     values = ("false", "NO_CODEGEN") if way == "no code" else ("true", "FALLBACK")
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setattr(deleted, "_MOST_BITS", bits)
-        patch.setattr(deleted, "_MOST_TABLE", table)
+        patch.setattr(live_rows, "_MOST_BITS", bits)
+        patch.setattr(live_rows, "_MOST_TABLE", table)
         for name, value in zip(names, values, strict=True):
             stack.enter_context(setting(spark, name, value))
         yield

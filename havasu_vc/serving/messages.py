@@ -20,7 +20,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.serving.updates import TableChange
 from havasu_vc.store.objects import Signature
 
-__all__ = ["MessageFacts", "Writing", "message_of", "told"]
+__all__ = ["MessageFacts", "Writing", "facts_of", "message_of"]
 
 SNAPSHOT, APPLICATION, REQUEST = "Iceberg-Snapshot", "Iceberg-Application", "Iceberg-Request"
 LARGEST = 1 << 63
@@ -59,10 +59,10 @@ class MessageFacts:
     """The request's name."""
 
 
-def told(message: str) -> MessageFacts:
+def facts_of(message: str) -> MessageFacts:
     r"""Return what the last lines of a message tell.
 
-    >>> told("append parcels\n\nIceberg-Snapshot: 7 parcels\n").snapshots
+    >>> facts_of("append parcels\n\nIceberg-Snapshot: 7 parcels\n").snapshots
     {7: 'parcels'}
     """
     snapshots: dict[int, str] = {}
