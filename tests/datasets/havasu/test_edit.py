@@ -11,24 +11,27 @@ import pytest
 
 from havasu_vc.datasets import sorting
 from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu import edit as editing
 from havasu_vc.datasets.havasu import verify
 from havasu_vc.datasets.havasu.checks import check_dataset
 from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
-from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.edit import Edit, meets_all
+from havasu_vc.datasets.havasu.ledger import file_blobs
 from havasu_vc.datasets.havasu.owners import GoneRows, OwnerReport
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.verify import verify_delete_file
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import write_data_files
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.errors import CorruptDataFileError, PatchError
+from havasu_vc.errors import CorruptDataFileError, CorruptDatasetError, PatchError
+from havasu_vc.formats.havasu.deltas import format_delta
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Field, List, Primitive
+from havasu_vc.model.types import Decimal, Field, Geometry, List, Primitive, Struct
 from havasu_vc.testing.dataset_contract import Change, changes_between, described, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, rows_in, run_all
 from havasu_vc.testing.tables import Row, batch_of, canonical_row
@@ -520,7 +523,8 @@ def test_what_owners_wrote_is_folded_by_nobody_else(
             assert found.entries.keys() == {*view.entries, deletes.entry.file}
         with monkeypatch.context() as patch:
             patch.setattr(verify, "verify_delete_file", lambda *_: pytest.fail("it is read again"))
-            verify.verify_deletes(found, [deletes.entry], {})
+            wanted = {imported(view).file: np.array([4])}
+            assert verify.verify_deletes(found, [deletes.entry], wanted) == []
         # A data file that comes as it is may be folded with others.
         with Edit(view) as edit:
             edit.adopt(data.entry)
@@ -616,4 +620,187 @@ def test_delete_files_that_were_written_just_now_are_known_to_be_right(
         found = after(datasets, edit)
     (entry,) = of(found, Content.DELETES)
     monkeypatch.setattr(verify, "verify_delete_file", lambda *_: pytest.fail("it is read again"))
-    verify.verify_deletes(found, [entry], {})
+    assert verify.verify_deletes(found, [entry], {imported(view).file: np.array([0])}) == []
+
+
+def test_rows_that_were_not_counted_are_noticed(datasets: MemoryDatasets) -> None:
+    with Edit(table_of(datasets)) as edit:
+        edit.insert(new_row(100))
+        with pytest.raises(CorruptDatasetError, match="41 rows where 40 were counted"):
+            edit.finish()
+
+
+def test_digests_of_columns_that_go_inside_others_are_worked_out_anew(
+    datasets: MemoryDatasets,
+) -> None:
+    """Cells that stay hash differently then, so all are hashed again."""
+    object.__setattr__(datasets.storage, "staging", datasets.storage.files)
+    parts = (Field(3, "a", Primitive.INT), Field(4, "b", Primitive.INT))
+    schema = Schema((SCHEMA.fields[0], Field(2, "s", Struct(parts))), (1,))
+    rows: list[Row] = [{1: n, 2: {"a": n, "b": 2 * n}} for n in range(5)]
+    view = datasets.new(schema, rows)
+    fewer = Schema((schema.fields[0], Field(2, "s", Struct(parts[:1]))), (1,))
+    found = datasets.evolve(view, fewer)
+    assert found.epoch.number == 1
+    again = datasets.new(fewer, [{1: n, 2: {"a": n}} for n in range(5)])
+    assert found.snapshot.digests == again.snapshot.digests
+    with LocalEngine(threads=1) as engine:
+        assert list(check_dataset(found, engine, full=True)) == []
+
+
+KEY = Field(1, "fid", Primitive.INT, required=True)
+OTHER = Field(2, "n", Primitive.INT)
+THIRD = Field(3, "s", Struct((Field(4, "a", Primitive.INT), Field(5, "b", Primitive.INT))))
+BYTES = Field(6, "g", Primitive.BINARY)
+PLACE = replace(BYTES, geometry=Geometry())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        # What says nothing of rows that are there: names, order, columns that come or go.
+        ((KEY, OTHER), (KEY, OTHER), False),
+        ((KEY, OTHER), (KEY, replace(OTHER, name="m")), False),
+        ((KEY, OTHER), (OTHER, KEY), False),
+        ((KEY, OTHER), (KEY, OTHER, THIRD), False),
+        ((KEY, OTHER, THIRD), (KEY, OTHER), False),
+        ((KEY, PLACE), (KEY,), False),
+        ((KEY,), (KEY, PLACE), False),
+        ((KEY, replace(OTHER, required=True)), (KEY, OTHER), False),
+        ((KEY,), (KEY, replace(OTHER, required=True)), False),
+        # A part of a value that goes, bytes that become a geometry, another system, no nulls.
+        ((KEY, THIRD), (KEY, replace(THIRD, type=Struct((Field(4, "a", Primitive.INT),)))), True),
+        ((KEY, BYTES), (KEY, PLACE), True),
+        ((KEY, PLACE), (KEY, BYTES), True),
+        ((KEY, PLACE), (KEY, replace(PLACE, geometry=Geometry(crs="EPSG:3857"))), True),
+        ((KEY, OTHER), (KEY, replace(OTHER, required=True)), True),
+    ],
+)
+def test_what_bears_on_every_row(
+    datasets: MemoryDatasets, before: tuple[Field, ...], now: tuple[Field, ...], expected: bool
+) -> None:
+    view = datasets.new(Schema(before, (1,)), [])
+    assert meets_all(view, Schema(now, (1,)), {}) is expected
+
+
+def test_another_key_bears_on_every_row(datasets: MemoryDatasets) -> None:
+    other = replace(OTHER, required=True)
+    view = datasets.new(Schema((KEY, other), (1,)), [])
+    for key, expected in (((1,), False), ((2,), True), ((1, 2), True), ((), True)):
+        assert meets_all(view, Schema((KEY, other), key), {}) is expected
+    # Without a key each column counts for the row.
+    view = datasets.new(Schema((KEY, OTHER)), [])
+    assert meets_all(view, Schema((KEY,)), {})
+    assert not meets_all(view, Schema((KEY, OTHER, THIRD)), {})
+
+
+def test_a_system_that_is_defined_otherwise_bears_on_every_row(datasets: MemoryDatasets) -> None:
+    view = datasets.new(SCHEMA, ROWS)
+    with Edit(view, documents={"meta/crs/local.wkt": b"one", "meta/title": b"one"}) as edit:
+        view = after(datasets, edit)
+    for path, data, expected in (
+        ("meta/crs/local.wkt", b"one", False),
+        ("meta/crs/local.wkt", b"two", True),
+        ("meta/crs/local.wkt", None, True),
+        ("meta/crs/other.wkt", b"two", False),
+        ("meta/title", b"two", False),
+    ):
+        assert meets_all(view, SCHEMA, {path: data}) is expected
+
+
+# Which files leave where an epoch is closed
+
+
+def files_after(
+    datasets: MemoryDatasets,
+    gone: int,
+    *,
+    come: int = 0,
+    linked: bool = False,
+    spilled: bool = False,
+    small: int = 8 << 20,
+    most: int = 100,
+) -> tuple[list[int], int, list[Origin]]:
+    """Return the rows of each data file after so many rows of an import went and others came.
+
+    How many rows are deleted of files that stay, and who wrote the files, come with them.
+    """
+    with tiny_thresholds(most_deltas=100):
+        view = table_of(datasets, edits=1)
+    if linked:
+        entry = imported(view)
+        delta = next(d for d in view.deltas.values() if entry in d.files)
+        there = replace(entry, location=str(view.file_path(entry)))
+        assert isinstance(view.folder, MemoryFolder)
+        files = dict(view.folder.files)
+        del files[entry.pointer_path]
+        documents = {delta.path: format_delta(replace(delta, files=(there,)))}
+        folder = MemoryFolder({**files, **documents, **file_blobs(there)})
+        view = replace(view, folder=folder)
+    entry = imported(view)
+    with (
+        tiny_thresholds(most_deltas=most, small_file=small, group_rows=100),
+        pytest.MonkeyPatch.context() as patch,
+        Edit(view) as edit,
+    ):
+        if spilled:
+            patch.setattr(sorting, "MOST_BYTES", 10)
+        rows = batch_of(ROWS[:gone], SCHEMA)
+        if gone:
+            edit.delete(entry, np.arange(gone), rows)
+        for number in range(come):
+            bring(edit, new_row(700 + number))
+        nothing = hash_rows(new_row(0).slice(0, 0), SCHEMA)
+        edit.count(ChangeCounts(deletes=gone), hash_rows(rows, SCHEMA), nothing)
+        edit.touch(None)
+        found = after(datasets, edit)
+    wanted = [*ROWS[gone:], {1: 100, 2: "new", 3: None}]
+    wanted += [{1: 700 + number, 2: "new", 3: None} for number in range(come)]
+    assert same(found, wanted)
+    data = sorted(of(found, Content.DATA), key=lambda entry: (entry.rows, entry.origin.value))
+    deleted = sum(entry.rows for entry in of(found, Content.DELETES))
+    return [entry.rows for entry in data], deleted, [entry.origin for entry in data]
+
+
+EDITED, IMPORTED, FOLDED = Origin.EDIT, Origin.IMPORT, Origin.FOLD
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # Less than three tenths of it are deleted: it stays.
+        ({"gone": 11}, ([1, 40], 11, [EDITED, IMPORTED])),
+        ({"gone": 12}, ([1, 28], 0, [EDITED, EDITED])),
+        ({"gone": 11, "small": 1}, ([1, 40], 11, [EDITED, IMPORTED])),
+        ({"gone": 12, "small": 1}, ([1, 28], 0, [EDITED, IMPORTED])),
+        # More of it: it joins what is new where it is small, and is written again where not.
+        ({"gone": 20}, ([1, 20], 0, [EDITED, EDITED])),
+        ({"gone": 20, "come": 2}, ([1, 22], 0, [EDITED, EDITED])),
+        ({"gone": 20, "come": 2, "small": 1}, ([1, 2, 20], 0, [EDITED, EDITED, IMPORTED])),
+        ({"gone": 20, "small": 1}, ([1, 20], 0, [EDITED, IMPORTED])),
+        # All of it: it goes, whatever its size.
+        ({"gone": 40}, ([1], 0, [EDITED])),
+        ({"gone": 40, "small": 1, "come": 2}, ([1, 2], 0, [EDITED, EDITED])),
+        # A linked file stays as long as something in it lives.
+        ({"gone": 39, "linked": True}, ([1, 40], 39, [EDITED, IMPORTED])),
+        ({"gone": 40, "linked": True}, ([1], 0, [EDITED])),
+        # So many new rows that they are not kept in memory make a file of their own.
+        ({"gone": 11, "come": 2, "spilled": True}, ([1, 2, 40], 11, [EDITED, EDITED, IMPORTED])),
+        ({"gone": 12, "come": 2, "spilled": True}, ([1, 2, 28], 0, [EDITED, EDITED, IMPORTED])),
+        ({"gone": 40, "come": 2, "spilled": True}, ([1, 2], 0, [EDITED, EDITED])),
+        (
+            {"gone": 39, "come": 2, "spilled": True, "linked": True},
+            ([1, 2, 40], 39, [EDITED, EDITED, IMPORTED]),
+        ),
+        # Small files of edits are folded once they are too many with what comes.
+        ({"gone": 1, "come": 1, "most": 2}, ([1, 1, 40], 1, [EDITED, EDITED, IMPORTED])),
+        ({"gone": 1, "come": 1, "most": 1}, ([2, 40], 1, [FOLDED, IMPORTED])),
+        ({"gone": 1, "most": 1}, ([1, 40], 1, [EDITED, IMPORTED])),
+    ],
+)
+def test_which_files_leave_where_an_epoch_is_closed(
+    datasets: MemoryDatasets,
+    options: dict[str, Any],
+    expected: tuple[list[int], int, list[Origin]],
+) -> None:
+    assert files_after(datasets, **options) == expected

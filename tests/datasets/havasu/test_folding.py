@@ -45,3 +45,31 @@ def test_imported_and_large_files_stay() -> None:
     others = [delta(100, 1000, Origin.IMPORT), delta(101, SMALL_FILE)]
     assert files_to_fold([*others, *full]) == {entry.file for entry in full}
     assert files_to_fold([*others, *full[1:]]) == set()
+
+
+def folds(*sizes: int) -> int:
+    """Return how many files of some sizes fold, the smallest first."""
+    files = [delta(number, size) for number, size in enumerate(sorted(sizes))]
+    found = files_to_fold(files)
+    assert found == {entry.file for entry in files[: len(found)]}
+    return len(found)
+
+
+def test_how_many_may_stand() -> None:
+    assert (MOST_DELTAS, SMALL_FILE) == (32, 8 << 20)
+    assert folds(*[100] * 32) == 0
+    assert folds(*[100] * 33) == 33
+    assert folds(*[SMALL_FILE - 1] * 33) == 33
+    assert folds(*[SMALL_FILE] * 33) == 0
+
+
+def test_the_next_tier_begins_where_a_file_has_a_quarter_of_what_is_merged() -> None:
+    few = [100] * 17
+    for size, count in ((425, 33), (426, 17), (SMALL_FILE - 1, 17)):
+        assert folds(*few, *[size] * 16) == count
+    # By a byte.
+    assert folds(*[100] * 16, 103, *[426] * 16) == 17
+    assert folds(*[100] * 16, 104, *[426] * 16) == 33
+    # Half of those that may stand are merged in any case.
+    assert folds(*[1] * 12, *[100] * 21) == 33
+    assert folds(*[1] * 16, *[100] * 17) == 17
