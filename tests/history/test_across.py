@@ -110,3 +110,22 @@ def test_a_dataset_that_comes_or_goes_is_all_rows(tmp_path: Path) -> None:
         (gone,) = row_changes(dataset, None, engine)
     assert (come.counts.inserts, gone.counts.deletes) == (len(FIRST), len(FIRST))
     assert come.new_rows().column("fid").to_pylist() == list(range(20))
+
+
+def test_columns_that_are_known_by_name_alone_take_the_id_they_had() -> None:
+    key = Field(1, "id", Primitive.LONG, required=True)
+    old = Schema((key, Field(2, "a", Primitive.INT), Field(3, "b", Primitive.INT)), (1,))
+    new = Schema(
+        (
+            Field(9, "id", Primitive.LONG, required=True),  # known by its name
+            Field(3, "a", Primitive.INT),  # another's id stays
+            Field(8, "b", Primitive.INT),  # whose id is taken already
+            Field(7, "c", Primitive.INT),  # new
+        ),
+        (9,),
+    )
+    found = across._renumbered(old, new)
+    assert [(field.id, field.name) for field in found.fields] == [
+        *((1, "id"), (3, "a"), (8, "b"), (7, "c"))
+    ]
+    assert found.identifier_ids == (1,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,14 +17,17 @@ from havasu_vc.history.conflicts import (
     Glance,
     MergePolicy,
     MergeSchemas,
+    MergeStep,
     Side,
+    dropped_and_edited,
     few_of,
+    in_columns,
 )
-from havasu_vc.history.merge import merge_changes
+from havasu_vc.history.merge import merge_changes, with_renumbered
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.model.types import Field, List, Primitive, Struct
 from tests.support.examples import examples
 
 SCHEMA = Schema(
@@ -447,3 +450,202 @@ def test_conflicts_are_those_of_rows_and_of_items() -> None:
     found = DatasetConflicts("points", rows, items)
     assert (found.total, found.unresolved, found.unresolved_rows) == (5, 3, 2)
     assert DatasetConflicts("points", rows).total == 3
+
+
+# What a merge says beside its result
+
+
+def steps_of(base: Table, ours: Table, theirs: Table, size: int = 1 << 16) -> list[MergeStep]:
+    return list(merge_changes(stream(base, ours, size), stream(base, theirs, size), SAME))
+
+
+def test_rows_that_both_sides_changed_alike_are_no_change() -> None:
+    base, both = {1: A, 2: A, 3: A}, {1: B, 2: A, 4: C}
+    assert sum(len(step.changes) for step in steps_of(base, both, both)) == 0
+    steps = steps_of(base, {**both, 2: C}, {**both, 5: C})
+    assert [change.key for step in steps for change in step.changes.rows(("id",))] == [(5,)]
+
+
+def test_a_conflict_has_what_is_merged_of_rows_that_both_sides_have() -> None:
+    base = {1: A, 2: A, 3: A, 4: A}
+    ours = {1: ("x", 1), 2: ("x", 1), 4: A, 9: ("x", 1)}
+    theirs = {1: ("y", 7), 3: ("y", 1), 4: B, 9: ("y", 1)}
+    (step,) = steps_of(base, ours, theirs)
+    rows = {conflict_of(row)[2]: row for row in step.conflicts.to_pylist()}
+    assert {key: row["kind"] for key, row in rows.items()} == {
+        1: "same-cell",
+        2: "edit/delete",
+        3: "edit/delete",
+        9: "insert/insert",
+    }
+    assert rows[1]["merged"] == {"id": 1, "name": "x", "height": 7}
+    assert (rows[2]["merged"], rows[3]["merged"]) == (None, None)
+    # Our side's row of each, which has none where ours deleted it.
+    assert step.current is not None
+    now = [None if row is None else (row["id"], row["name"]) for row in step.current.to_pylist()]
+    assert now == [(1, "x"), (2, "x"), None, (9, "x")]
+
+
+def test_a_null_of_a_row_that_both_inserted_is_a_value_where_both_have_the_column() -> None:
+    (step,) = steps_of({}, {1: (None, 1)}, {1: ("x", 1)})
+    assert [conflict_of(row) for row in step.conflicts.to_pylist()] == [
+        ("insert/insert", ("name",), 1)
+    ]
+    # What a side does not have says nothing.
+    wider = Schema((*SCHEMA.fields, Field(4, "kind", Primitive.STRING)), (1,))
+
+    def inserted(schema: Schema, **more: str) -> ChangeBatch:
+        row = {"id": 1, "name": "a", "height": 1, **more}
+        come = pa.RecordBatch.from_pylist([row], schema=arrow_schema(schema))
+        none = pa.RecordBatch.from_pylist([], schema=arrow_schema(SCHEMA))
+        (found,) = pair_rows(none, come, SCHEMA, schema)
+        return found
+
+    for ours, theirs in ((wider, SCHEMA), (SCHEMA, wider)):
+        both = [
+            inserted(each, **({"kind": "k"} if each is wider else {})) for each in (ours, theirs)
+        ]
+        schemas = MergeSchemas(SCHEMA, ours, theirs, wider)
+        (step,) = merge_changes(iter(both[:1]), iter(both[1:]), schemas)
+        assert not len(step.conflicts)
+        # Ours has it already, or gets it.
+        kinds = [change.new and change.new["kind"] for change in step.changes.rows(("id",))]
+        assert kinds == ([] if ours is wider else ["k"])
+
+
+def test_a_row_of_which_both_have_more_is_shown_on_both_sides() -> None:
+    schemas = MergeSchemas(BARE, BARE, BARE, BARE)
+    for more, other in ((1, 2), (2, 1), (1, 3), (3, 1)):
+        mine, theirs = (iter(bag_stream([], [A] * count)) for count in (more, other))
+        (step,) = merge_changes(mine, theirs, schemas)
+        (row,) = step.conflicts.to_pylist()
+        assert (row["ours"]["name"], row["theirs"]["name"]) == ("a", "a")
+        assert (row["ours_count"], row["theirs_count"]) == (more, other)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1 << 16])
+def test_rows_with_another_key_come_in_their_order(size: int) -> None:
+    base = dict.fromkeys((1, 4, 6, 8, 12), A)
+    changes = stream(base, dict.fromkeys(base, B), size)
+    come = [0, 3, 5, 7, 9, 20, 21]
+    more = [{"id": key, "name": "new", "height": 0} for key in [*come[3:], *come[:3]]]
+    type_ = pa.struct(list(arrow_schema(SCHEMA)))
+    rows = pa.table({"renumbered": pa.array([None, *more, None], type_)})
+    found = list(with_renumbered(changes, rows, SAME))
+    keys = [change.key[0] for batch in found for change in batch.rows(("id",))]
+    assert keys == sorted([*base, *come])
+    assert [batch.data.num_rows > 0 for batch in found] == [True] * len(found)
+    none = pa.table({"renumbered": pa.array([None], type_)})
+    assert len(list(with_renumbered(stream(base, {}, 2), none, SAME))) == 3
+    few = pa.table({"renumbered": pa.array(more[-3:], type_)})
+    found = list(with_renumbered(stream(base, {}, 1), few, SAME))
+    keys = [change.key[0] for batch in found for change in batch.rows(("id",))]
+    assert keys == sorted([*base, *come[:3]])
+
+
+INSIDE = (Field(12, "a", Primitive.INT), Field(13, "b", Primitive.INT))
+NESTED = Schema(
+    (
+        Field(1, "id", Primitive.LONG, required=True),
+        Field(2, "n", Primitive.INT),
+        Field(3, "m", Primitive.INT),
+        Field(4, "s", Struct(INSIDE)),
+        Field(
+            5,
+            "l",
+            List(
+                Field(
+                    15,
+                    "element",
+                    Struct((Field(16, "p", Primitive.INT), Field(17, "q", Primitive.INT))),
+                )
+            ),
+        ),
+    ),
+    (1,),
+)
+
+
+def edits_of(*changed: dict[str, Any]) -> list[ChangeBatch]:
+    """Return a batch for each row in which a cell is another than in the row that is there."""
+    found = []
+    for key, cells in enumerate(changed):
+        row = {"id": key, "n": 1, "m": 1, "s": {"a": 1, "b": 1}, "l": [{"p": 1, "q": 1}]}
+        old, new = (
+            pa.RecordBatch.from_pylist([each], schema=arrow_schema(NESTED))
+            for each in (row, {**row, **cells})
+        )
+        found += list(pair_rows(old, new, NESTED, NESTED))
+    return found
+
+
+def without(*numbers: int) -> Schema:
+    """Return the nested schema without some columns or parts."""
+
+    def fields(those: tuple[Field, ...]) -> tuple[Field, ...]:
+        kept = []
+        for each in those:
+            if each.id in numbers:
+                continue
+            if isinstance(each.type, Struct):
+                each = replace(each, type=Struct(fields(each.type.fields)))
+            elif isinstance(each.type, List):
+                each = replace(each, type=List(fields((each.type.element,))[0]))
+            kept.append(each)
+        return tuple(kept)
+
+    return Schema(fields(NESTED.fields), (1,))
+
+
+@pytest.mark.parametrize(
+    ("dropped", "changed", "found"),
+    [
+        ((2, 3), ({"n": 2}, {"m": 2}), {2, 3}),
+        ((2, 3), ({"m": 2}, {"s": None}), {3}),
+        ((2, 3), ({}, {"m": 2}, {}, {"n": 2}), {2, 3}),
+        ((13,), ({"s": {"a": 2, "b": 1}},), set()),
+        ((13,), ({"s": {"a": 1, "b": 2}},), {13}),
+        ((12,), ({"s": {"a": 2, "b": 1}},), {12}),
+        ((12,), ({"s": {"a": 1, "b": 2}},), set()),
+        ((17,), ({"l": [{"p": 1, "q": 2}]},), {17}),
+        ((17,), ({"l": [{"p": 2, "q": 1}]},), set()),
+        ((4, 17), ({"s": {"a": 2, "b": 1}}, {"l": [{"p": 1, "q": None}]}), {4, 17}),
+    ],
+)
+def test_what_was_dropped_on_one_side_and_edited_on_the_other(
+    dropped: tuple[int, ...], changed: tuple[dict[str, Any], ...], found: set[int]
+) -> None:
+    changes = edits_of(*changed)
+    assert dropped_and_edited(NESTED, without(*dropped), NESTED, lambda: iter(changes)) == found
+    assert dropped_and_edited(NESTED, NESTED, NESTED, lambda: pytest.fail("looked at")) == set()
+
+
+def test_rows_come_in_wider_types() -> None:
+    wider = Schema((replace(BARE.fields[2], type=Primitive.LONG), BARE.fields[1]))
+    rows = in_columns(struct_of(batch({1: A})), SCHEMA, wider)
+    assert rows.to_pylist() == [{"height": 1, "name": "a"}]
+    assert rows.schema.field(0).type == pa.int64()
+    assert all(field.nullable for field in rows.schema)
+
+
+def test_the_second_column_of_a_key_counts_where_the_first_is_the_same() -> None:
+    part = Field(4, "part", Primitive.INT, required=True)
+    schema = Schema((SCHEMA.fields[0], part, SCHEMA.fields[1]), (1, 4))
+    keys = [(0, 9), (1, 5), (1, 6), (2, 0)]
+
+    def side(**names: str) -> Iterator[ChangeBatch]:
+        rows = [{"id": one, "part": two, "name": "a"} for one, two in keys]
+        new = [{**row, "name": names.get(f"at_{number}", "a")} for number, row in enumerate(rows)]
+        old, now = (
+            pa.RecordBatch.from_pylist(each, schema=arrow_schema(schema)) for each in (rows, new)
+        )
+        yield from pair_rows(old, now, schema, schema)
+
+    schemas = MergeSchemas(schema, schema, schema, schema)
+    for one, other in (((0, 1), (1,)), ((1,), (0, 1)), ((0, 2, 3), (1, 2)), ((1, 2), (0, 2, 3))):
+        mine = side(**{f"at_{number}": "x" for number in one})
+        theirs = side(**{f"at_{number}": "y" for number in other})
+        steps = list(merge_changes(mine, theirs, schemas))
+        found = [row["ours"] for step in steps for row in step.conflicts.to_pylist()]
+        both = sorted(set(one) & set(other))
+        assert [(row["id"], row["part"]) for row in found] == [keys[number] for number in both]

@@ -145,3 +145,25 @@ def test_cells_of_a_column_that_came_with_its_values(repo: Repo, tmp_path: Path)
     assert ids(repo, "points:feature:3", columns=["extra"]) == [came, first]
     assert ids(repo, "points:feature:4", columns=["extra"]) == [first]
     assert ids(repo, "points:feature:3", columns=["name"]) == [first]
+
+
+@pytest.mark.parametrize("kart", [False, True])
+def test_rows_that_are_read_by_their_keys(
+    kart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are those of Kart, and of ours where two versions differ in much."""
+    monkeypatch.setattr("havasu_vc.datasets.havasu.chosen.MOST_ROWS", 0)
+    repo = make(tmp_path / "repo", FIRST, kart=kart)
+    first = repo.head().commit
+    second = write(repo, {**FIRST, 2: ("two", 2), 3: ("three", 3)})
+    third = write(repo, {**FIRST, 2: ("two", 2), 3: ("three", 4), 9: ("nine", 9)})
+    left = {key: row for key, row in FIRST.items() if key != 3}
+    fourth = write(repo, {**left, 2: ("two", 2)})
+    for key, expected in {
+        1: [first],
+        2: [second, first],
+        3: [fourth, third, second, first],
+        9: [fourth, third],
+    }.items():
+        assert ids(repo, f"points:feature:{key}") == expected
+    assert ids(repo, "points:feature:3", columns=["name"]) == [fourth, second, first]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history import diff
+from havasu_vc.history.diff import Note, bytes_between, row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
 from havasu_vc.testing.dataset_contract import (
@@ -197,3 +198,46 @@ def test_tables_made_apart_with_other_types_under_one_id(tmp_path: Path, large: 
     assert sorted(found, key=repr) == sorted(
         [((7, "seven"), None), ((8, None), None), (None, (b"7", 7))], key=repr
     )
+
+
+def test_about_how_many_bytes_a_diff_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema((Field(1, "id", Primitive.LONG, required=True),), (1,))
+    datasets = MemoryDatasets(tmp_path)
+    rows: list[Row] = [{1: number} for number in range(100)]
+    old = datasets.new(schema, rows)
+    new = datasets.apply(old, stream_of(changes_between(rows, rows[1:], schema), schema))
+    (deletes,) = new.delete_entries
+    whole = old.size + new.size
+    assert bytes_between(old, new) == whole, "which is little"
+    monkeypatch.setattr(diff, "FEW_BYTES", 0)
+    assert bytes_between(old, new) == deletes.size < whole
+    assert bytes_between(None, new) == new.size
+    assert bytes_between(old, None) == old.size
+    assert bytes_between(None, None) == 0
+
+
+def test_rows_that_nothing_is_here_to_compare_with_are_told(tmp_path: Path) -> None:
+    schema = Schema((Field(1, "id", Primitive.LONG, required=True),), (1,))
+    datasets = MemoryDatasets(tmp_path)
+    rows: list[Row] = [{1: number} for number in range(10)]
+    old = datasets.new(schema, rows)
+    new = datasets.apply(old, stream_of(changes_between(rows, rows[1:], schema), schema))
+
+    def read(note: Note | None) -> list[Any]:
+        with LocalEngine(threads=1) as engine:
+            changes = row_changes(old, new, engine, note=note)
+            return [row.key for batch in changes for row in batch.rows(("id",))]
+
+    heard: list[str] = []
+    assert read(heard.append) == [(0,)]
+    assert heard == []
+    # As in a clone without its data: the delete file says what went, and nobody compared it.
+    for path in datasets.storage.keys.glob("*-verified"):
+        path.unlink()
+    (entry,) = old.data_entries
+    Path(old.file_path(entry)).unlink()
+    assert read(heard.append) == [(0,)]
+    assert len(heard) == 1
+    assert "parcels: deleted rows are shown unverified" in heard[0]
+    assert "(1 delete files)" in heard[0]
+    assert read(None) == [(0,)]
