@@ -140,6 +140,7 @@ KNOWS_KART = {
 SEE_NO_FILES = frozenset({"cli", "engine", "library", "merging", "remotes", "repo", "writers"})
 
 MOST_LINES = 600
+LONGEST_FUNCTION = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +376,28 @@ def test_optional_library_lives_in_one_file(library: str) -> None:
     ]
 
     assert len(users) <= 1
+
+
+def long_functions(source: str) -> list[str]:
+    """Return the functions of a module that are too long to be read at once."""
+    return [
+        node.name
+        for node in ast.walk(parsed(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.end_lineno is not None and node.end_lineno - node.lineno >= LONGEST_FUNCTION
+    ]
+
+
+def test_functions_are_read_at_once() -> None:
+    found = {module: long_functions(source) for module, source in MODULES.items()}
+    assert {module: names for module, names in found.items() if names} == {}
+    assert long_functions("def f():\n" + "    x = 1\n" * (LONGEST_FUNCTION - 1)) == []
+    assert long_functions("def f():\n" + "    x = 1\n" * LONGEST_FUNCTION) == ["f"]
+
+
+def test_the_core_is_small() -> None:
+    core = [source for module, source in MODULES.items() if part_of(module) == "repo"]
+    assert sum(len(source.splitlines()) for source in core) < 2500
 
 
 def test_records_are_made_the_quick_way() -> None:
