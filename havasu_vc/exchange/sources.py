@@ -275,6 +275,7 @@ def _require_content(path: Path) -> None:
 def _folder(path: Path, location: str) -> _Found:
     """Return a folder of Parquet files or images, at any depth, or of shapefiles."""
     found: dict[str, list[Path]] = {}
+    alone: Path | None = None
     for folder, folders, names in os.walk(path):
         # Engines keep their own files under names with these marks.
         if (table := format_of_table(folder)) is not None:
@@ -288,6 +289,8 @@ def _folder(path: Path, location: str) -> _Found:
             format = None if name.startswith(("_", ".")) else format_of_file(Path(name))
             if format is not None and format.many is not None:
                 found.setdefault(format.many, []).append(Path(folder, name))
+            elif format is not None:
+                alone = alone or Path(folder, name)
     if len(found) > 1:
         raise InvalidArgumentError(
             f"{location} holds {' and '.join(found)}", hints=("name one of the files",)
@@ -298,7 +301,12 @@ def _folder(path: Path, location: str) -> _Found:
         if format.reader is None:
             return _Found(name, format, tuple(paths))
         return _Found(Path(name).stem or name, format, tuple(paths), root=path)
-    raise SourceNotFoundError(f"there is no Parquet file, no image and no shapefile in {location}")
+    error = SourceNotFoundError(
+        f"there is no Parquet file, no image and no shapefile in {location}"
+    )
+    if alone is not None:
+        error.hints = (f"files such as {alone.name} are imported one by one",)
+    raise error
 
 
 def _pattern(location: str) -> _Found:

@@ -25,6 +25,7 @@ __all__ = [
     "Crs",
     "common_code",
     "format_wkt_definition",
+    "is_geographic",
     "nameless_definition",
     "parse_crs",
     "projection",
@@ -91,6 +92,11 @@ def same_crs(one: str, other: str) -> bool:
     if one == other:
         return True
     return projection(parse_crs(one)).equals(projection(parse_crs(other)), ignore_axis_order=True)
+
+
+def is_geographic(crs: Crs) -> bool:
+    """Whether coordinates are degrees of longitude and latitude."""
+    return bool(projection(crs).is_geographic)
 
 
 def common_code(crs: Crs) -> str | None:

@@ -29,7 +29,7 @@ class MergeRequest:
     fast_forward: str = "auto"
     """`only` refuses to merge, `never` always makes a commit."""
     squash: bool = False
-    """Make a commit with one parent."""
+    """Make a commit with one parent, at once: git would leave that to `commit`."""
     dry_run: bool = False
     """Tell what would happen, and stop."""
     policy: MergePolicy | None = None

@@ -93,7 +93,7 @@ class Understood:
     possible_keys: tuple[str, ...] = ()
     """Where it has no key, columns that could be one: unique and never null, likely ones first."""
     crs_from: str | None = None
-    """Where the CRS comes from: `option`, `file`, `assumed`; None without one."""
+    """Where the CRS comes from: `option`, `file`, `assumed`, `dataset`; None without one."""
     layer: str = ""
     """The layer of the source that it is."""
 

@@ -9,7 +9,7 @@ and so do those that differ in one column from a row of the last import that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -68,9 +68,12 @@ from havasu_vc.transfer.requests import ImportRequest
 from havasu_vc.transfer.understanding import (
     TableInfo,
     attached,
+    described,
     far_off,
+    in_systems,
+    in_the_systems_of,
     info_documents,
-    likely_renames,
+    not_there,
     possible_keys,
     understood,
     version_of,
@@ -150,23 +153,26 @@ class _Taking:
         repo, request, storage = self.repo, self.request, self.transaction.storage
         if self.engine.distributed:
             source = spread(source)
-        found = False
+        found, kept = False, list[str]()
         if old is not None and isinstance(source, GeoTiffSource):
             source = source.cut_as(old.schema)
         elif old is not None:
             source = read_as(source, with_column_names(old.schema, request.renames, path))
+            source, kept = in_the_systems_of(source, old)
         elif request.find_key and not source.schema.key:
             source, found = _with_key(source, path, request), True
-        notes = list(source.notes)
+        notes = [*kept, *source.notes]
         key = source.schema.key.names if old is None else old.key.names
         with _naming(path, source, key):
             if old is not None:
                 head, limit = self.transaction.head.commit, request.similarity_detection_limit
                 earlier = earlier_import(repo, head or "", old, limit)
                 edit = _replacing(repo, old, source, self.engine, request, earlier)
-                notes += _described(old, source, request.renames, edit.meta)
+                notes += described(old, source, request.renames, edit.meta)
                 view: Dataset | None = old.after(edit) if edit.blobs else old
             else:
+                if request.replace:
+                    notes += not_there(path, self.transaction.folders)
                 edit = _fresh(repo, path, source, storage, self.engine, request)
                 view = version_of(path, self.kind, edit, storage)
         rows = edit.counts.inserts if view is None else view.rows
@@ -180,31 +186,6 @@ class _Taking:
         )
         notes += far_off(view) if view is not None and edit.counts.total else ()
         return _Layer(edit, told, tuple(notes))
-
-
-def _described(
-    old: Dataset, source: Source, renames: Mapping[str, str], meta: Sequence[str]
-) -> Iterator[str]:
-    """Yield what a release changes besides rows."""
-    before, incoming, path = old.schema, source.schema, old.path
-    for item in meta:
-        if item != "schema.json":
-            yield f"{path}: {item} changes"
-            continue
-        yield from (f"{path}: column {a!r} is called {b!r} now" for a, b in renames.items())
-        dropped = [n for n in before.names if n not in incoming.by_name and n not in renames]
-        known = {*before.names, *renames.values()}
-        added = [name for name in incoming.names if name not in known]
-        for names, what in ((dropped, "dropped"), (added, "added")):
-            yield from (f"{path}: column {name!r} is {what}" for name in names)
-        if not dropped and not added and not renames:
-            yield f"{path}: the types or properties of columns change"
-        if dropped and added and not renames:
-            for name, other in likely_renames(old, source).items():
-                yield (
-                    f"{path}: column {other!r} holds what {name!r} did; where it was only renamed, "
-                    f"--rename {name}={other} keeps its history"
-                )
 
 
 def _with_key(source: Source, path: str, request: ImportRequest) -> Source:
@@ -420,7 +401,7 @@ def _replacing(
             f"{old.path} has {_named(old.key.names)}, not {_named(key)}",
             hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
         )
-    schema = _evolved(old, source.schema, request)
+    schema = in_systems(_evolved(old, source.schema, request), old, source)
     kind = kind_named(old.kind)
     said = request.said(source, old.path)
     given = info_documents(said, kind)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,10 +26,10 @@ from havasu_vc.datasets.kinds import DatasetKind
 from havasu_vc.datasets.pairing import partners
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
-from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError
+from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError, nearest
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import xml_metadata
-from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.crs import Crs, is_geographic, parse_crs, same_crs
 from havasu_vc.geo.reproject import outside
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
@@ -45,9 +45,14 @@ from havasu_vc.store.trees import Change
 __all__ = [
     "TableInfo",
     "attached",
+    "described",
     "far_off",
+    "in_systems",
+    "in_the_systems_of",
     "info_documents",
     "likely_renames",
+    "not_there",
+    "other_systems",
     "parse_table_info",
     "possible_keys",
     "understood",
@@ -99,6 +104,8 @@ def understood(
     if systems:
         assumed = getattr(source, "assumed_crs", False)
         crs_from = "option" if options.crs else "assumed" if assumed else "file"
+        if not (options.crs or assumed or source.crs):
+            crs_from = "dataset"
     if not key:
         key_from = "made" if made else None
     return Understood(rows, columns, key, key_from, possible, crs_from, source.name)
@@ -340,6 +347,99 @@ def far_off(view: Dataset) -> Iterator[str]:
             continue
         if odd is not None:
             yield f"{view.path}: column {field.name!r}: {odd}"
+
+
+def not_there(path: str, known: Iterable[str]) -> Iterator[str]:
+    """Yield that there was nothing to replace, which a misspelt name may be why."""
+    meant = "".join(f"; {hint}" for hint in nearest(path, known))
+    yield f"{path} is new: there was no dataset of that name to replace{meant}"
+
+
+def described(
+    old: Dataset, source: Source, renames: Mapping[str, str], meta: Sequence[str]
+) -> Iterator[str]:
+    """Yield what a release changes besides rows."""
+    before, incoming, path = old.schema, source.schema, old.path
+    for item in meta:
+        if item != "schema.json":
+            yield f"{path}: {item} changes"
+            continue
+        yield from (f"{path}: column {a!r} is called {b!r} now" for a, b in renames.items())
+        dropped = [n for n in before.names if n not in incoming.by_name and n not in renames]
+        known = {*before.names, *renames.values()}
+        added = [name for name in incoming.names if name not in known]
+        for names, what in ((dropped, "dropped"), (added, "added")):
+            yield from (f"{path}: column {name!r} is {what}" for name in names)
+        moved = list(other_systems(old, incoming, source.crs))
+        yield from (
+            f"{path}: column {name!r} is in {now} now, in {was or 'no system'} before"
+            for name, was, now in moved
+        )
+        if not (dropped or added or renames or moved):
+            yield f"{path}: the types or properties of columns change"
+        if dropped and added and not renames:
+            for name, other in likely_renames(old, source).items():
+                yield (
+                    f"{path}: column {other!r} holds what {name!r} did; where it was only renamed, "
+                    f"--rename {name}={other} keeps its history"
+                )
+
+
+def in_the_systems_of(source: Source, old: Dataset) -> tuple[Source, list[str]]:
+    """Return a release in the systems of its dataset where it only seems to be in degrees.
+
+    With what to tell a person. Raises `CrsError` where the dataset's are no degrees.
+    """
+    if not getattr(source, "assumed_crs", False):
+        return source, []
+    fields, said = list(source.schema.fields), []
+    for name, known, _ in other_systems(old, source.schema, source.crs):
+        if known is None:
+            continue
+        if not is_geographic(parse_crs(old.crs.get(known, known))):
+            raise CrsError(
+                f"{old.path} is in {known}, and the coordinates are called longitude and latitude",
+                hints=(
+                    f"--crs {known} says that they are in it, --crs OGC:CRS84 that they are "
+                    "degrees, in which the dataset is then",
+                ),
+            )
+        place = source.schema.names.index(name)
+        geometry = fields[place].geometry
+        assert geometry is not None
+        fields[place] = replace(fields[place], geometry=replace(geometry, crs=known))
+        said.append(f"{old.path}: coordinates are taken as {known}, in which the dataset is")
+    if not said:
+        return source, []
+    schema = Schema(tuple(fields), source.schema.identifier_ids)
+    return replace(source, schema=schema, crs={}, assumed_crs=False), said  # type: ignore[type-var]
+
+
+def other_systems(
+    old: Dataset, incoming: Schema, definitions: Mapping[str, str]
+) -> Iterator[tuple[str, str | None, str]]:
+    """Yield the columns that a release has in another system: the name, the old one, the new."""
+    for field in old.schema.geometries:
+        came = incoming.by_name.get(field.name)
+        if field.geometry is None or came is None or came.geometry is None:
+            continue
+        known, said = field.geometry.crs, came.geometry.crs
+        if said is None or known == said:
+            continue
+        if known is None or not same_crs(old.crs.get(known, known), definitions.get(said, said)):
+            yield field.name, known, said
+
+
+def in_systems(schema: Schema, old: Dataset, source: Source) -> Schema:
+    """Return the columns of a dataset in the systems that a release has them in."""
+    moved = {name: now for name, _, now in other_systems(old, source.schema, source.crs)}
+    fields = (
+        replace(field, geometry=replace(field.geometry, crs=moved[field.name]))
+        if field.geometry is not None and field.name in moved
+        else field
+        for field in schema.fields
+    )
+    return Schema(tuple(fields), schema.identifier_ids)
 
 
 TableInfo = Mapping[str, str]

@@ -405,6 +405,7 @@ def _table_lines(table: Understood) -> Iterator[str]:
         }
         yield f"  key: {', '.join(table.key)} ({given[table.key_from or 'file']})"
     systems = {"option": "as told", "file": "as the file says", "assumed": "assumed"}
+    systems["dataset"] = "the dataset's"
     for each in table.columns:
         if each.type == "geometry":
             system = "no CRS" if each.crs is None else each.crs

@@ -87,6 +87,8 @@ def serve(
     try:
         from havasu_vc.serving.server import ServerAddress, serve
     except ImportError as error:
+        if (error.name or "").startswith("havasu_vc"):  # it is not another's that lacks
+            raise
         raise MissingProgramError(
             "the catalog needs Starlette and uvicorn, which are not installed",
             hints=("`pip install 'havasu-vc[serve]'`",),
@@ -129,6 +131,8 @@ def open(invocation: Invocation, port: int, no_browser: bool) -> None:
     try:
         from havasu_vc.face.application import open_face
     except ImportError as error:
+        if (error.name or "").startswith("havasu_vc"):  # it is not another's that lacks
+            raise
         raise MissingProgramError(
             "the page needs Starlette and uvicorn, which are not installed",
             hints=("`pip install 'havasu-vc[serve]'`",),

@@ -173,7 +173,7 @@ class TakenTable(TypedDict):
     possibleKeys: list[str]
     """Where it has no key, columns that could be one: unique and never null."""
     crsFrom: str | None
-    """Where the CRS comes from: `option`, `file`, `assumed`; null without one."""
+    """Where the CRS comes from: `option`, `file`, `assumed`, `dataset`; null without one."""
     columns: list[TakenInColumn]
     """Its columns, in order."""
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import geopandas
 import pytest
 
 from tests.cli.conftest import SECOND, Run, succeed
@@ -183,9 +184,69 @@ def test_what_a_release_changes_besides_rows_is_told(
         "Note: lots: crs/EPSG:4167.wkt changes",
         "Note: lots: column 'name' is dropped",
         "Note: lots: column 'remark' is added",
+        "Note: lots: column 'geom' is in EPSG:4167 now, in EPSG:4326 before",
     ]
     key = run("import", csv_file, "lots", "--replace", "--no-primary-key")
     assert "lots has the key (id), not no key" in key.stderr
+
+
+def system_of(run: Run, dataset: str) -> str:
+    schema = json.loads(succeed(run("meta", "get", dataset, "schema.json", "-o", "json")).stdout)
+    (column,) = [each for each in schema[dataset]["schema.json"] if "geometryCRS" in each]
+    return str(column["geometryCRS"])
+
+
+def test_a_release_in_another_system_is_in_it(run: Run, tmp_path: Path) -> None:
+    frame = geopandas.GeoDataFrame(
+        {"id": [1, 2]}, geometry=geopandas.points_from_xy([1.5e6, 1.6e6], [5e6, 5.1e6]), crs=2193
+    )
+    frame.to_file(tmp_path / "p.gpkg", layer="p")
+    succeed(run("import", tmp_path / "p.gpkg", "--primary-key", "id", "--leave-out", "fid"))
+    frame.to_crs(4326).to_file(tmp_path / "p.gpkg", layer="p")
+    result = succeed(run("import", tmp_path / "p.gpkg", "--replace", "--leave-out", "fid"))
+
+    assert "column 'geom' is in EPSG:4326 now, in EPSG:2193 before" in result.stderr
+    assert system_of(run, "p") == "EPSG:4326"
+    succeed(run("fsck", "--full"))
+    for revision, code in (("HEAD", 4326), ("HEAD^", 2193)):
+        file = tmp_path / f"{code}.gpkg"
+        succeed(run("export", "p", file, "--ref", revision))
+        found = geopandas.read_file(file)
+        assert found.crs.to_epsg() == code
+        assert list(found.geometry.x) == list(frame.to_crs(code).geometry.x)
+    again = succeed(run("import", tmp_path / "p.gpkg", "--replace", "--leave-out", "fid"))
+    assert "Nothing changed" in again.stderr
+
+
+@pytest.mark.parametrize(("code", "kept"), [("EPSG:4167", True), ("EPSG:2193", False)])
+def test_a_release_that_names_no_system_keeps_the_datasets(
+    run: Run, csv_file: Path, code: str, kept: bool
+) -> None:
+    succeed(run("import", csv_file, "lots", "--primary-key", "id", "--crs", code))
+    csv_file.write_text(csv_file.read_text().replace("174.5", "174.25"))
+    result = run("import", csv_file, "lots", "--replace")
+    if kept:
+        assert f"coordinates are taken as {code}" in succeed(result).stderr
+        assert "wkt changes" not in result.stderr
+    else:
+        assert result.exit_code and "called longitude and latitude" in result.stderr
+        assert succeed(run("log", "--oneline", "lots")).stdout.count("\n") == 1
+    assert system_of(run, "lots") == code
+
+
+def test_there_is_nothing_to_replace(run: Run, csv_file: Path) -> None:
+    succeed(run("import", csv_file, "lots", "--primary-key", "id"))
+    result = succeed(run("import", csv_file, "lost", "--replace", "--primary-key", "id"))
+
+    assert "lost is new: there was no dataset of that name to replace" in result.stderr
+    assert "did you mean 'lots'?" in result.stderr
+
+
+def test_files_that_are_imported_one_by_one(run: Run, csv_file: Path) -> None:
+    folder = csv_file.parent / "folder"
+    folder.mkdir()
+    csv_file.rename(folder / "a.csv")
+    assert "files such as a.csv are imported one by one" in run("import", folder).stderr
 
 
 @pytest.mark.parametrize("bad", ["ten", "174,5", "1.5.2", "-"])
