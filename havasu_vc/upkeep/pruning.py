@@ -32,7 +32,7 @@ from havasu_vc.sharing import (
     remote_address,
     repository_at,
 )
-from havasu_vc.store.locks import exclusive_lock
+from havasu_vc.store.locks import exclusive_lock, without_git_gc
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.requests import PruneRequest
 from havasu_vc.workspace.state import checked_out_files
@@ -159,17 +159,21 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
     ]
     try:
         for number, source in enumerate(sources):
-            answer = repo.git.git(
-                "fetch",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--no-auto-maintenance",
-                "--prune",
-                "--",
-                source,
-                f"+refs/*:{_PLACE}/{number}/*",
-                check=False,
-            )
+            # No gc of git may take commits away before their refs are there; and branches of the
+            # remote that are known here stay as they were last fetched.
+            with without_git_gc(repo.git.common_directory):
+                answer = repo.git.git(
+                    "fetch",
+                    "--no-tags",
+                    "--no-write-fetch-head",
+                    "--no-auto-maintenance",
+                    "--refmap=",
+                    "--prune",
+                    "--",
+                    source,
+                    f"+refs/*:{_PLACE}/{number}/*",
+                    check=False,
+                )
             if answer.code:
                 raise refusal(answer, hidden_secrets(remote_address(repo, source)))
         yield

@@ -518,3 +518,12 @@ def test_documents_without_end(
     with pytest.raises(StorageError, match="larger than"):
         ours.prune_remote(grace_days=0, delete=True)
     assert place.notes("prunings") == []
+
+
+def test_what_is_known_of_the_remote_stays_as_it_was_fetched(ours: Repo, theirs: Repo) -> None:
+    known = run_git("for-each-ref", cwd=theirs.path)
+    ours.switch("side", create=True)
+    write(ours, {**read(ours), 3: ("three", 3)})
+    ours.push("origin", ["side"])
+    prune(theirs)
+    assert run_git("for-each-ref", cwd=theirs.path) == known
