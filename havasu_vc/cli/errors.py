@@ -124,18 +124,17 @@ def report(
     return exit_code(error)
 
 
-_QUOTED = re.compile(r"`([^`]*)`")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def _named(hint: str) -> set[str]:
     """Return the options that a hint names alone, which are to be added to what was typed.
 
-    >>> sorted(_named("`--no-jar`, in Python `session()`; `git push --tags` or --replace"))
+    >>> sorted(_named("`--no-jar` or --replace; `havasu-vc merge --continue`, `--abort`"))
     ['--no-jar', '--replace']
     """
-    # What begins otherwise is a command, which has its own options.
-    alone = _QUOTED.sub(lambda found: found[1] if found[1].startswith("-") else " ", hint)
+    # What begins otherwise is a command, which has its own options, as have those after it.
+    alone = re.split("`[^-`]", hint, maxsplit=1)[0]
     return set(_OPTION.findall(alone))
 
 

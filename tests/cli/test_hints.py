@@ -11,7 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
+from havasu_vc.cli.errors import report
 from havasu_vc.cli.main import cli
+from havasu_vc.errors import StateError
 from tests.cli.conftest import Run, succeed
 
 PACKAGE = Path(__file__).parents[2] / "havasu_vc"
@@ -139,3 +141,21 @@ def test_a_hint_of_another_command_is_left_out(run: Run, tmp_path: Path) -> None
         assert "Hint: mend it in the file" in refused.output
     assert "--leave-out" not in commit.output
     assert "Hint: --leave-out takes the table without the column" in taken_in.output
+
+
+@pytest.mark.parametrize(
+    ("hint", "stays"),
+    [
+        ("`havasu-vc merge --continue` concludes it, `--abort` drops it", True),
+        ("make room, or take a part: `havasu-vc clone --filter=data`, `--bbox`", True),
+        ("`--no-jar` does without it, in Python `havasu_vc.spark.read`", False),
+        ("or use --replace", False),
+        ("`--quiet` says less", True),
+    ],
+)
+def test_options_after_a_command_are_its_own(
+    hint: str, stays: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = cli.get_command(click.Context(cli), "status")
+    report(StateError("no", hints=(hint,)), command=command)
+    assert (hint in capsys.readouterr().err) == stays
