@@ -24,6 +24,7 @@ STRUCTS = pa.array([{"a": 1}, None, {"a": None}, {"a": 4}])
 ROWS = pa.record_batch({"a": [2, 1, 2, None], "b": ["x", "y", None, "a"]})
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("abs", (DOUBLES,), {}),
     ("add", (NUMBERS, 1), {}),
     ("all", (TRUTHS,), {}),
     ("and_", (TRUTHS, TRUTHS), {}),
