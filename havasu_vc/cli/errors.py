@@ -124,6 +124,7 @@ def report(
     return exit_code(error)
 
 
+_QUOTED = re.compile(r"`([^`]*)`")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
@@ -134,8 +135,8 @@ def _named(hint: str) -> set[str]:
     ['--no-jar', '--replace']
     """
     # What begins otherwise is a command, which has its own options, as have those after it.
-    alone = re.split("`[^-`]", hint, maxsplit=1)[0]
-    return set(_OPTION.findall(alone))
+    commands = (each.start() for each in _QUOTED.finditer(hint) if each[1][:1] not in ("-", ""))
+    return set(_OPTION.findall(hint[: next(commands, None)]))
 
 
 def _options(command: click.Command) -> set[str]:
