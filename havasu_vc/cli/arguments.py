@@ -16,6 +16,7 @@ import click
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError, nearest
+from havasu_vc.model.names import parted_at_revision
 
 if TYPE_CHECKING:
     from havasu_vc.history.conflicts import MergePolicy
@@ -65,10 +66,7 @@ def parse_dataset_at(
     """
     if ref is not None:
         return text, ref
-    meant = [path for path in known if f"{text}@".startswith(f"{path}@")]
-    start = len(max(meant, key=len, default=""))
-    dataset, at, revision = text[start:].partition("@")
-    dataset = text[:start] + dataset
+    dataset, at, revision = parted_at_revision(text, known)
     if not dataset or (at and not revision):
         raise InvalidArgumentError(
             f"{text!r} names no dataset at a revision", hints=("write DATASET or DATASET@REV",)

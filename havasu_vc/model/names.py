@@ -24,6 +24,7 @@ __all__ = [
     "TABLES",
     "TABLE_MARKER",
     "check_dataset_path",
+    "parted_at_revision",
     "repeated",
     "unsafe_reason",
 ]
@@ -67,6 +68,20 @@ _FORBIDDEN = r'[:<>"|?*\\]'
 _RESERVED_ON_WINDOWS = r"(?i:(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?)"
 # Characters that HFS+ leaves out when it compares names, so `.g\u200cit` would be `.git` there.
 _IGNORED_ON_HFS = "[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
+
+
+def parted_at_revision(text: str, known: Iterable[str] = ()) -> tuple[str, str, str]:
+    """Return the dataset, the sign and the revision of `DATASET@REV`, as `str.partition` does.
+
+    A path may have an @ itself, as a revision may: then the longest of those `known` is meant.
+
+    >>> parted_at_revision("roads@HEAD~2"), parted_at_revision("a@b", known=("a@b",))
+    (('roads', '@', 'HEAD~2'), ('a@b', '', ''))
+    """
+    meant = [path for path in known if f"{text}@".startswith(f"{path}@")]
+    start = len(max(meant, key=len, default=""))
+    dataset, sign, revision = text[start:].partition("@")
+    return text[:start] + dataset, sign, revision
 
 
 def repeated(names: Iterable[str]) -> list[str]:

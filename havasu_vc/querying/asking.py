@@ -31,7 +31,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import TABLES
+from havasu_vc.model.names import TABLES, parted_at_revision
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import list_branches, list_tags
@@ -248,10 +248,7 @@ class Queries:
         path = _matching(name, self._here)
         if path is not None:
             return self._here[path]
-        # A path may have an @ itself, as a revision may.
-        start = max((len(p) for p in self._here if name.startswith(f"{p}@")), default=0)
-        wanted, sign, revision = name[start:].partition("@")
-        wanted = name[:start] + wanted
+        wanted, sign, revision = parted_at_revision(name, self._here)
         if not sign or not wanted:
             return None
         try:

@@ -53,6 +53,7 @@ from havasu_vc.geo.raster_v1_pixels import ALLOWED, PlaceOfPixels
 from havasu_vc.geo.sketching import geometry_labels, invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.geo.wkt import beyond_geos
+from havasu_vc.model.names import parted_at_revision
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field
@@ -84,9 +85,7 @@ class Validation:
         """
         known = set(self._repo.datasets(revision))
         for target in targets or sorted(known):
-            start = max((len(path) for path in known if target.startswith(f"{path}@")), default=0)
-            path, _, at = target[start:].partition("@")
-            path = target[:start] + path
+            path, _, at = parted_at_revision(target, known)
             if target in known:
                 yield from self._dataset(target, revision, warnings=warnings)
             elif os.path.exists(target) or parse_table_location(target) is not None:

@@ -42,12 +42,13 @@ def command(invocation: Invocation, arguments: tuple[str, ...], output_format: s
     all of them and names a commit by its nearest tag.
     """
     repo = invocation.open_repo()
-    if len(arguments) != 1 or not _is_dataset(repo, arguments[0]):
+    place = _dataset_at(repo, arguments[0]) if len(arguments) == 1 else None
+    if place is None:
         if len(arguments) == 1 and not arguments[0].startswith("-"):
             _require_known(repo, arguments[0])
         color = invocation.colored(sys.stdout)
         return show_git(["describe", *arguments], repo.git, color=color, pager=invocation.pager)
-    found = repo.describe_dataset(*parse_dataset_at(arguments[0], known=repo.datasets()))
+    found = repo.describe_dataset(*place)
     if output_format == "json":
         click.echo(json.dumps({"havasu.describe/v1": asdict(found)}, indent=2))
         return 0
@@ -56,12 +57,13 @@ def command(invocation: Invocation, arguments: tuple[str, ...], output_format: s
     return 0
 
 
-def _is_dataset(repo: Repo, text: str) -> bool:
+def _dataset_at(repo: Repo, text: str) -> tuple[str, str] | None:
+    """Return the dataset and the revision that a text names; None where it names none."""
     try:
         path, revision = parse_dataset_at(text, known=repo.datasets())
-        return path.strip("/") in repo.datasets(revision)
+        return (path, revision) if path.strip("/") in repo.datasets(revision) else None
     except HavasuError:
-        return False
+        return None
 
 
 def _require_known(repo: Repo, text: str) -> None:

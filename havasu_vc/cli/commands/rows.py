@@ -245,8 +245,9 @@ def count(invocation: Invocation, /, request: RowsRequest, places: tuple[str, ..
     """
     repo = invocation.open_repo()
     found: dict[str, int] = {}
-    for place in places or repo.datasets():
-        path, revision = parse_dataset_at(place, known=repo.datasets())
+    known = repo.datasets()
+    for place in places or known:
+        path, revision = parse_dataset_at(place, known=known)
         number = repo.count_rows(path, revision, where=request.where)
         found[place] = number
         if invocation.json is None:
