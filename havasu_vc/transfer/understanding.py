@@ -52,7 +52,6 @@ __all__ = [
     "info_documents",
     "likely_renames",
     "not_there",
-    "other_systems",
     "parse_table_info",
     "possible_keys",
     "understood",
@@ -370,7 +369,7 @@ def described(
         added = [name for name in incoming.names if name not in known]
         for names, what in ((dropped, "dropped"), (added, "added")):
             yield from (f"{path}: column {name!r} is {what}" for name in names)
-        moved = list(other_systems(old, incoming, source.crs))
+        moved = list(_other_systems(old, incoming, source.crs))
         yield from (
             f"{path}: column {name!r} is in {now} now, in {was or 'no system'} before"
             for name, was, now in moved
@@ -393,7 +392,7 @@ def in_the_systems_of(source: Source, old: Dataset) -> tuple[Source, list[str]]:
     if not getattr(source, "assumed_crs", False):
         return source, []
     fields, said = list(source.schema.fields), []
-    for name, known, _ in other_systems(old, source.schema, source.crs):
+    for name, known, _ in _other_systems(old, source.schema, source.crs):
         if known is None:
             continue
         if not is_geographic(parse_crs(old.crs.get(known, known))):
@@ -415,7 +414,7 @@ def in_the_systems_of(source: Source, old: Dataset) -> tuple[Source, list[str]]:
     return replace(source, schema=schema, crs={}, assumed_crs=False), said  # type: ignore[type-var]
 
 
-def other_systems(
+def _other_systems(
     old: Dataset, incoming: Schema, definitions: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None, str]]:
     """Yield the columns that a release has in another system: the name, the old one, the new."""
@@ -432,7 +431,7 @@ def other_systems(
 
 def in_systems(schema: Schema, old: Dataset, source: Source) -> Schema:
     """Return the columns of a dataset in the systems that a release has them in."""
-    moved = {name: now for name, _, now in other_systems(old, source.schema, source.crs)}
+    moved = {name: now for name, _, now in _other_systems(old, source.schema, source.crs)}
     fields = (
         replace(field, geometry=replace(field.geometry, crs=moved[field.name]))
         if field.geometry is not None and field.name in moved
