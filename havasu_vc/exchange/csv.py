@@ -15,7 +15,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, StorageError
+from havasu_vc.exchange.csv_cuts import RowCuts, Span, Watched, can_be_cut
 from havasu_vc.exchange.csv_types import (
     Judgement,
     arrow_type_of,
@@ -43,7 +44,7 @@ from havasu_vc.exchange.layout import (
     require_names,
     stored_batches,
 )
-from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.source import TASK_BYTES, SourceOptions
 from havasu_vc.model.evolution import agreed_type
 from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
@@ -56,6 +57,8 @@ from havasu_vc.store.object_urls import is_url
 __all__ = ["CsvSource", "open_one"]
 
 
+SPAN_BYTES = TASK_BYTES
+"""A task reads about this much of a file that can be cut."""
 _BLOCK = 8 * 1024 * 1024
 _LARGEST_BLOCK = 512 * 1024 * 1024
 _MOST_COLUMNS = 10_000
@@ -76,6 +79,8 @@ class _CsvForm:
     delimiter: str
     encoding: str
     block: int
+    span: Span | None = None
+    """The rows that are read, if not all."""
 
     @property
     def shown(self) -> str:
@@ -130,6 +135,8 @@ class CsvSource:
     key_hint: tuple[str, ...] = ()
     assumed_crs: bool = False
     """Whether its system follows from what its columns are called alone."""
+    spans: tuple[Span, ...] = ()
+    """Parts of the file that tasks read; none if one reads it all."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -137,9 +144,12 @@ class CsvSource:
         return tuple(doubt for _, doubt in self.doubts)
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
-        """Return the one task that reads the file."""
+        """Return the tasks that read the file, each some of its rows."""
         reading = replace(self.reading, layout=self.reading.layout.select(columns))
-        return [task_of(read_csv, reading)]
+        return [
+            task_of(read_csv, replace(reading, form=replace(reading.form, span=span)))
+            for span in self.spans or (None,)
+        ]
 
     def read_as(self, schema: Schema) -> CsvSource:
         """Return the same file, with columns in the types of a dataset where values allow it.
@@ -190,7 +200,7 @@ def open_one(
     """Open the only file there is, reading it once."""
     (path,) = paths
     form = _form_of(path, options)
-    form, judged, rows = _judge(form)
+    form, judged, rows, spans = _judge(form, size_of(path))
     require_names(options.csv_text, list(judged), "column")
     types = {
         column: "text" if column in options.csv_text else judgement.type
@@ -222,7 +232,8 @@ def open_one(
         input_bytes=size_of(path),
         reading=reading,
         assumed_crs=degrees and options.crs is None,
-        doubts=tuple(_doubts(judged, types, layout.schema, coordinates or ())),
+        doubts=(*_doubts(judged, types, layout.schema, coordinates or ()), *_uncut(form, spans)),
+        spans=tuple(spans or ()),
     )
 
 
@@ -241,11 +252,20 @@ def _doubts(
                 yield name, doubt
 
 
+def _uncut(form: _CsvForm, spans: list[Span] | None) -> Iterator[tuple[str, str]]:
+    """Yield what a person may want to know of a large file that one task reads."""
+    if spans == []:
+        name = form.shown.rstrip("/").rpartition("/")[2]
+        yield "", f"{name} is read by one task, since quotes and line ends do not tell its rows"
+
+
 @kernel
 def read_csv(reading: _Reading) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of a CSV file in stored types."""
+    """Yield the rows of a CSV file, or of a part of it, in stored types."""
+    span = reading.form.span
+    first = 1 if span is None else span.first_row
     yield from stored_batches(
-        _converted(reading), reading.layout, reading.form.shown, from_start=True
+        _converted(reading), reading.layout, reading.form.shown, first_row=first
     )
 
 
@@ -288,19 +308,31 @@ def _short(value: str) -> str:
     return repr(value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…")
 
 
-def _judge(form: _CsvForm) -> tuple[_CsvForm, dict[str, Judgement], int]:
-    """Read all values once, with blocks as large as the longest row asks for."""
+def _judge(
+    form: _CsvForm, size: int
+) -> tuple[_CsvForm, dict[str, Judgement], int, list[Span] | None]:
+    """Read all values once, with blocks as large as the longest row asks for.
+
+    Return what is known of columns, how many rows there are, and parts that can be read side by
+    side: None of a file that is too small for that, an empty list where it cannot be cut.
+    """
     while True:
+        cuts = None
+        if size > SPAN_BYTES and can_be_cut(form.encoding, form.delimiter):
+            cuts = RowCuts(ord(form.delimiter), SPAN_BYTES)
         try:
             judged: dict[str, Judgement] = {}
             rows, last = 0, _header(form)[-1]
-            for batch in _text_batches(form):
+            for batch in _text_batches(form, cuts):
                 rows += batch.num_rows
                 last = batch.column(batch.num_columns - 1)[-1].as_py()
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     judged.setdefault(name, Judgement()).look(column)
             _require_closed(form, last)
-            return form, judged or {name: Judgement() for name in _header(form)}, rows
+            judged = judged or {name: Judgement() for name in _header(form)}
+            if cuts is not None:
+                return form, judged, rows, cuts.spans(rows)
+            return form, judged, rows, None if size <= SPAN_BYTES else []
         except _RowTooLongError as error:
             if form.block >= _LARGEST_BLOCK:
                 raise InvalidFileError(
@@ -346,18 +378,29 @@ class _RowTooLongError(Exception):
     """A row does not fit a block."""
 
 
-def _text_batches(form: _CsvForm) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file with every value as text."""
+def _text_of(form: _CsvForm, cuts: RowCuts | None) -> Any:
+    """Return what PyArrow reads a file from, or the part of it that is to be read."""
+    if cuts is not None:
+        return Watched(_bytes(form.path), cuts)
+    if form.span is None:
+        return opened(form.path)
+    file = opened(form.path) if is_url(form.path) else pa.OSFile(form.path)
+    return file.get_stream(form.span.start, form.span.end - form.span.start)
+
+
+def _text_batches(form: _CsvForm, cuts: RowCuts | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, or of a part of it, with every value as text."""
     names = _header(form)
+    has_header = form.span is None or form.span.start == 0
     try:
         with pacsv.open_csv(
-            opened(form.path),
+            _text_of(form, cuts),
             read_options=pacsv.ReadOptions(
                 block_size=form.block,
                 encoding=form.encoding,
                 column_names=names,
                 skip_rows=0,
-                skip_rows_after_names=1,
+                skip_rows_after_names=int(has_header),
             ),
             parse_options=pacsv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(

@@ -165,7 +165,7 @@ def read_frame(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows that are part of the task itself in stored types."""
     batches = (_as_wkb(batch, natives) for batch in table.to_batches(MOST_BATCH_ROWS))
-    yield from stored_batches(batches, layout, WHERE, from_start=True)
+    yield from stored_batches(batches, layout, WHERE, first_row=1)
 
 
 def _as_wkb(batch: pa.RecordBatch, natives: Mapping[str, str]) -> pa.RecordBatch:

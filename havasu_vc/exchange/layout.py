@@ -144,19 +144,23 @@ def lay_out(
 
 
 def stored_batches(
-    batches: Iterator[pa.RecordBatch], layout: SourceLayout, path: str, *, from_start: bool = False
+    batches: Iterator[pa.RecordBatch],
+    layout: SourceLayout,
+    path: str,
+    *,
+    first_row: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches in stored types, cut to the size that sources promise.
 
-    Where they begin with the first row of the file, rows can be named by their numbers.
+    Where the number of their first row in the file is known, rows can be named by theirs.
     Raises `InvalidFileError` for text that is not UTF-8 and lists that make no sense,
     which no reader below looks for.
     """
-    row = 1
+    row = first_row
     for batch in bounded(_sound(batches, path), MOST_BATCH_BYTES, MOST_BATCH_ROWS):
         if batch.num_rows:
-            yield layout.store(batch, row if from_start else None)
-            row += batch.num_rows
+            yield layout.store(batch, row)
+            row = None if row is None else row + batch.num_rows
 
 
 def _sound(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:

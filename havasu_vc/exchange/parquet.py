@@ -224,8 +224,8 @@ def read_row_groups(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of some row groups in stored types."""
     batches = _read(reading, groups, batch_rows, streamed, alone)
-    start = groups == tuple(range(len(groups)))
-    yield from stored_batches(batches, reading.layout, shown(reading.path), from_start=start)
+    first = 1 if groups == tuple(range(len(groups))) else None
+    yield from stored_batches(batches, reading.layout, shown(reading.path), first_row=first)
 
 
 def _read(

@@ -3,7 +3,7 @@ import datetime
 import decimal
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import shapely
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError, InvalidFileError
+from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Decimal, Primitive, Type
 from tests.exchange.reading import open_one, read_all, read_table
 from tests.support.examples import examples
@@ -228,3 +229,94 @@ def test_a_value_of_line_breaks_is_no_cut(tmp_path: Path) -> None:
 def test_only_a_header_is_a_table_without_rows(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "t.csv", "a,b\n"))
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
+
+
+NASTY = st.text('x",\n\r;é ', max_size=5)
+
+
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.lists(NASTY, min_size=2, max_size=2), min_size=4, max_size=40),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    blank=st.sets(st.integers(0, 40)),
+    mark=st.booleans(),
+    step=st.integers(1, 200),
+    block=st.integers(40, 400),
+)
+def test_tasks_that_read_parts_of_a_file_read_all_of_it(
+    rows: list[list[str]],
+    ending: str,
+    quoting: Literal[0, 1],
+    blank: set[int],
+    mark: bool,
+    step: int,
+    block: int,
+    tmp_path: Path,
+) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator=ending, quoting=quoting)
+    writer.writerow(["a", "b"])
+    for number, row in enumerate(rows):
+        text.write(ending * (number in blank))
+        # Python puts no quotes around a carriage return alone.
+        each = row if quoting == csv.QUOTE_ALL else [value.replace("\r", "") for value in row]
+        writer.writerow(each)
+    path = write(tmp_path / "t.csv", text.getvalue(), "utf-8-sig" if mark else "utf-8")
+    wanted = read_table(path, csv_text=("a", "b"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", step)
+        patch.setattr("havasu_vc.exchange.csv._BLOCK", block)
+        source = open_one(path, csv_text=("a", "b"))
+    assert source.notes == ()
+    tasks = source.tasks()
+    assert len(tasks) >= min(len(rows), path.stat().st_size // (step + 60))
+    assert read_all(source).equals(wanted)
+    counts = [sum(len(batch) for batch in run_task(task)) for task in tasks]
+    assert all(counts)
+
+
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text('ab",\n\r', max_size=60), step=st.integers(1, 30))
+def test_a_file_is_cut_as_it_is_read_or_not_at_all(text: str, step: int, tmp_path: Path) -> None:
+    """Quotes stand anywhere, and lines end in any way."""
+    path = write(tmp_path / "t.csv", f"a,b\n1,2\n{text}")
+    try:
+        wanted = read_table(path, csv_text=("a", "b"))
+    except InvalidFileError:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", step)
+        assert read_all(open_one(path, csv_text=("a", "b"))).equals(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ('a,b\n1,3" pipe\n2,4" pipe\n', "utf-8"),
+        ("a,b\r1,2\r3,4\r", "utf-8"),
+        ("a,b\n1,2\n3,4\n", "utf-16"),
+    ],
+)
+def test_a_file_that_is_not_cut_is_told_of(
+    text: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", 4)
+    source = open_one(write(tmp_path / "t.csv", text, encoding), csv_encoding=encoding)
+
+    assert len(source.tasks()) == 1 and len(read_all(source)) == 2
+    (note,) = source.notes
+    assert note == "t.csv is read by one task, since quotes and line ends do not tell its rows"
+
+
+def test_a_row_is_named_by_its_number_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", 30)
+    rows = [f"{number},POINT ({number} 1)" for number in range(20)]
+    rows[14] = "14,POINT (x)"
+    path = write(tmp_path / "t.csv", "\n".join(["id,place", *rows]))
+    source = open_one(path, csv_wkt="place")
+    assert len(source.tasks()) > 5
+    with pytest.raises(GeometryError, match="row 15"):
+        read_all(source)

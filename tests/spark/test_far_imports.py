@@ -16,6 +16,7 @@ from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import HavasuError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange import parquet
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.sources import open_sources
 from havasu_vc.tables.bucket import folder_of_copies
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
@@ -202,21 +203,31 @@ def test_executors_read_a_source_in_a_bucket_and_write_to_another(
 LINES = "id;name;lon;lat\n" + "".join(f'{n};"name {n}\n";{n / 10};{n / 20}\n' for n in range(500))
 
 
+@pytest.mark.parametrize(("encoding", "tasks"), [("utf-16", 1), ("utf-8", 7)])
 def test_a_csv_file_in_a_bucket_is_read_where_it_is(
-    bucket: S3FileSystem, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: S3FileSystem,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+    tasks: int,
 ) -> None:
+    """By many tasks, if it can be cut where rows end."""
     file = tmp_path / "wells.csv"
-    file.write_bytes(LINES.encode("utf-16"))
+    file.write_bytes(LINES.encode(encoding))
     put(bucket, "wells.csv", file)
-    options = SourceOptions(primary_key=("id",), csv_encoding="utf-16")
+    options = SourceOptions(primary_key=("id",), csv_encoding=encoding)
+    monkeypatch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", 2000)
     monkeypatch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
     there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
     far = "s3://sources/wells.csv"
+    (source,) = open_sources(far, options=options)
+    assert len(source.tasks()) == tasks
     cases: list[tuple[str | Path, Settings]] = [(file, LOCAL), (far, LOCAL), (far, there)]
     found = []
-    for number, (source, settings) in enumerate(cases):
+    for number, (place, settings) in enumerate(cases):
         repo = empty_repo(tmp_path / f"repo-{number}", settings=settings)
-        repo.import_(source, options=options)
+        repo.import_(place, options=options)
         view = require_files(repo.dataset("wells"))
         found.append((view.schema, view.snapshot.digests, rows(repo, "wells")))
     assert found[1] == found[0]
