@@ -83,6 +83,11 @@ class DiffOptions:
     color: str = "auto"
     """When to colour text."""
 
+    @property
+    def tells_moves(self) -> bool:
+        """Whether a dataset that was moved is told as one."""
+        return WRITERS[_writer(self)[0]].moves
+
 
 def diff_options(function: Callable[..., _R]) -> Callable[..., _R]:
     """Hand what prints a diff its `options`, a `DiffOptions`."""

@@ -35,7 +35,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.filter_texts import split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
-from havasu_vc.store.log import commits
+from havasu_vc.store.log import commits, ends_of_history
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
@@ -72,6 +72,11 @@ def blame_dataset(repo: OpenRepo, request: BlameRequest) -> Blame:
         versions = DatasetVersions(repo, view.path, view.identity)
         found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
     every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
+    for end in sorted(set(every) & set(ends_of_history(repo.git))):
+        repo.settings.note(
+            f"this clone is shallow: rows of {end[:7]} may be of commits before it; "
+            "`havasu-vc fetch --unshallow` brings these"
+        )
     infos = tuple(info_of(read_commit(repo.git.objects, commit), {}) for commit in every)
     place = {commit: at for at, commit in enumerate(every)}
     batches = _batches(repo, view, wanted, names, [(b, _renumbered(b, place)) for b in found])

@@ -12,13 +12,14 @@ from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
+from havasu_vc.repo.differences import moved_datasets
 from havasu_vc.repo.filter_texts import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
 from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_range
-from havasu_vc.store.trees import DatasetFolder, find_datasets
+from havasu_vc.store.trees import find_datasets
 
 __all__ = ["commit_info", "log", "tiles_changed"]
 
@@ -70,6 +71,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         author=request.author,
         committer=request.committer,
         grep=request.grep,
+        merges=request.merges,
         skip=0 if chosen_by_rows else request.skip,
         limit=None if chosen_by_rows else request.limit,
     )
@@ -77,7 +79,8 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
         found = commits(repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo))
-        for commit in _holding(repo, found, request) if chosen_by_rows else found:
+        chosen = _holding(repo, found, request) if chosen_by_rows else found
+        for commit in reversed(list(chosen)) if request.reverse else chosen:
             yield info_of(commit, names)
 
 
@@ -118,22 +121,10 @@ def _moves(repo: OpenRepo) -> Moved:
         objects = repo.git.objects
         old = {folder.path: folder for folder in find_datasets(objects, parent.tree)}
         new = {folder.path: folder for folder in find_datasets(objects, commit.tree)}
-        gone = [folder for path, folder in old.items() if path not in new]
-        names: dict[str, str] = {}
-        for path in new.keys() - old.keys() if gone else ():
-            identity = _identity(repo, new[path], commit.id)
-            for folder in gone:
-                if identity == _identity(repo, folder, parent.id):
-                    names[path] = folder.path
+        names = moved_datasets(repo, old, new, (parent.id, commit.id))
         return tuple(_renamed(path, names) for path in paths)
 
     return moved
-
-
-def _identity(repo: OpenRepo, folder: DatasetFolder, revision: str) -> str:
-    """Return what a dataset keeps when it is moved, be it only all that is in it."""
-    known = find_kind(folder.marker) and repo.view(folder, revision).likely_identity
-    return known or folder.internals
 
 
 def _renamed(path: str, names: Mapping[str, str]) -> str:

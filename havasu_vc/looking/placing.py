@@ -198,14 +198,17 @@ def changes_touch(repo: OpenRepo, commit: str, box: Box, filters: Sequence[str] 
     there = sides[0].keys() | sides[1].keys()
     # Before a dataset was moved its changes are those of another path.
     named = all(text.partition(":")[0].strip("/") in there for text in filters)
-    for diff in diff_revisions(repo, old, new, filters if named else (), tables_only=True):
+    wanted = filters if named else ()
+    for diff in diff_revisions(repo, old, new, wanted, tables_only=True, moves=True):
         headers = {"old": diff.old, "new": diff.new}
         placed = {side: Placing(header) for side, header in headers.items() if header is not None}
         placed = {side: placing for side, placing in placed.items() if placing.field is not None}
         far = [
-            _is_far(repo.view(folders[diff.path], revision.name), box)
-            for folders, revision in zip(sides, (old, new), strict=True)
-            if diff.path in folders
+            _is_far(repo.view(folders[path], revision.name), box)
+            for path, folders, revision in zip(
+                (diff.moved_from or diff.path, diff.path), sides, (old, new), strict=True
+            )
+            if path in folders
         ]
         if not placed or all(far):
             continue

@@ -71,6 +71,10 @@ class LogRequest:
     """Only commits that changed cells of these columns."""
     holds: str | None = None
     """Only commits that changed a row which holds VALUE."""
+    merges: bool | None = None
+    """Only merges, or only what is none."""
+    reverse: bool = False
+    """The oldest of those that are wanted first."""
     box: tuple[float, float, float, float] | None = None
     """A place: west, south, east and north of a box in which a row lies that a commit changed,
     before or after; merges change none."""
@@ -89,6 +93,9 @@ class DiffRequest:
     _: KW_ONLY
     equal_ones: bool = False
     """Have Kart datasets that do not differ come too, with nothing that changed."""
+    moves: bool = False
+    """Have a dataset that was moved come once, by what differs in it, and not as removed and added;
+    never in Kart's repositories, where nothing tells that it is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,9 @@ class ShowRequest:
     _: KW_ONLY
     equal_ones: bool = False
     """Have Kart datasets that do not differ come too, with nothing that changed."""
+    moves: bool = False
+    """Have a dataset that was moved come once, by what differs in it, and not as removed and added;
+    never in Kart's repositories, where nothing tells that it is the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ looked at whole, as Arrow compares them, and only those are read that can hold i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.writers.values import plain_text
 
 __all__ = ["FoundRows", "changes_hold", "seek"]
@@ -89,8 +88,7 @@ def changes_hold(
     # Before a dataset was moved its changes are those of another path.
     named = all(text.partition(":")[0].strip("/") in before.keys() | after for text in filters)
     wanted = filters if named else ()
-    moved = _moved(before, after)
-    for diff in diff_revisions(repo, old, new, wanted, skipped=moved, tables_only=True):
+    for diff in diff_revisions(repo, old, new, wanted, tables_only=True, moves=True):
         sides = [
             (side, header.schema)
             for side, header in (("old", diff.old), ("new", diff.new))
@@ -100,13 +98,6 @@ def changes_hold(
             if any(_side_holds(batch, side, schema, request) for side, schema in sides):
                 return True
     return False
-
-
-def _moved(before: Mapping[str, DatasetFolder], after: Mapping[str, DatasetFolder]) -> set[str]:
-    """Return the old and new paths of datasets that stand elsewhere now, as they were."""
-    gone = {before[path].internals: path for path in before.keys() - after.keys()}
-    come = {after[path].internals: path for path in after.keys() - before.keys()}
-    return {found[each] for found in (gone, come) for each in gone.keys() & come.keys()}
 
 
 def _side_holds(batch: ChangeBatch, side: str, schema: Schema, request: SeekRequest) -> bool:

@@ -26,6 +26,7 @@ def diff(repo: OpenRepo, request: DiffRequest) -> Iterator[DatasetDiff]:
             ends.new,
             request.filters,
             equal_ones=request.equal_ones,
+            moves=request.moves and not repo.git.follows_kart,
             tables_only=True,
         ),
     )
@@ -39,6 +40,7 @@ def show(repo: OpenRepo, request: ShowRequest) -> tuple[CommitInfo, Iterator[Dat
         *_ends(repo, request.revision, info),
         request.filters,
         equal_ones=request.equal_ones,
+        moves=request.moves and not repo.git.follows_kart,
         tables_only=True,
     )
     return info, _shown(repo, found)

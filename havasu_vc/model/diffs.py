@@ -105,6 +105,8 @@ class DatasetDiff:
     """Row changes; read once."""
     html: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """Asks for them anew and tells them as a notebook shows them, if the library made this."""
+    moved_from: str | None = None
+    """Where it was before, if it was moved and both sides are one dataset."""
 
     def _repr_html_(self) -> str | None:
         return None if self.html is None else self.html()

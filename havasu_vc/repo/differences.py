@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,9 @@ from havasu_vc.store.trees import DatasetFolder, find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
 
-__all__ = ["diff_revisions"]
+__all__ = ["diff_revisions", "moved_datasets"]
+
+_NOT_SHOWN = "{} differs and is not shown: it is of another kind ({})"
 
 
 def diff_revisions(
@@ -35,11 +37,13 @@ def diff_revisions(
     skipped: Container[str] = (),
     equal_ones: bool = False,
     tables_only: bool = False,
+    moves: bool = False,
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions; equal trees are passed over.
 
     So are the datasets that are `skipped`. With `equal_ones` Kart datasets that do not
-    differ come too, with nothing that changed. With `tables_only` datasets that are no tables
+    differ come too, with nothing that changed. With `moves` a dataset that was moved comes under
+    its new path alone, as what differs in it. With `tables_only` datasets that are no tables
     are noted where they differ, unless they are asked for; else they are an error. What is wrong
     with a broken one is raised after all others came.
     """
@@ -49,14 +53,18 @@ def diff_revisions(
     wanted.check([*paths, *_files_named(repo, filters, old, new)])
 
     broken: dict[str, HavasuError] = {}
+    moved = moved_datasets(repo, before, after, (old.name, new.name)) if moves else {}
+    moved = {path: was for path, was in moved.items() if wanted.of(path) is not None}
+    gone = set(moved.values())
 
     def differing() -> Iterator[DatasetDiff]:
         for path in paths:
-            first, second = before.get(path), after.get(path)
+            was = moved.get(path)
+            first, second = before.get(was or path), after.get(path)
             chosen = wanted.of(path)
-            if chosen is None or path in skipped:
+            if chosen is None or path in skipped or path in gone:
                 continue
-            if _equal(first, second):
+            if was is None and _equal(first, second):
                 if equal_ones and second is not None and _is_of_kart(second):
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
@@ -66,22 +74,47 @@ def diff_revisions(
                     yield from _tile_set_diff(repo, path, first, second)
                     continue
                 if not filters:
-                    repo.settings.note(
-                        f"{path} differs and is not shown: it is of another kind ({marker})"
-                    )
+                    repo.settings.note(_NOT_SHOWN.format(path, marker))
                     continue
             try:
                 sides = _view(repo, first, old), _view(repo, second, new)
             except (CorruptionError, StateError) as error:
                 broken[path] = error
                 continue
-            found = _dataset_diff(repo, path, *sides)
+            found = replace(_dataset_diff(repo, path, *sides), moved_from=was)
             if chosen.keys is not None and chosen.rows and not chosen.conditions:
                 found = _with_rows(found, *sides, chosen.keys)
             yield found
         raise_last(repo, broken)
 
     return wanted.chosen(differing())
+
+
+def moved_datasets(
+    repo: OpenRepo,
+    before: Mapping[str, DatasetFolder],
+    after: Mapping[str, DatasetFolder],
+    revisions: tuple[str, str],
+) -> dict[str, str]:
+    """Return where datasets that stand elsewhere now were before, by what stays when they move."""
+    gone = [folder for path, folder in before.items() if path not in after]
+    come = [folder for path, folder in after.items() if path not in before]
+    if not gone or not come:
+        return {}
+    known = {_identity(repo, folder, revisions[0]): folder.path for folder in gone}
+    found = ((folder.path, known.get(_identity(repo, folder, revisions[1]))) for folder in come)
+    # A copy of it has the same identity, and only one of them is where it went.
+    taken: dict[str, str] = {}
+    for path, was in sorted(found):
+        if was is not None:
+            taken.setdefault(was, path)
+    return {path: was for was, path in taken.items()}
+
+
+def _identity(repo: OpenRepo, folder: DatasetFolder, revision: str) -> str:
+    """Return what a dataset keeps when it is moved, be it only all that is in it."""
+    known = find_kind(folder.marker) and repo.view(folder, revision).likely_identity
+    return known or folder.internals
 
 
 def _tile_set_diff(

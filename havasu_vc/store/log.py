@@ -23,7 +23,7 @@ from havasu_vc.store.refs import BRANCHES, list_refs, list_tags, read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = ["Alike", "LogFilter", "Moved", "commits", "decorations", "parse_date"]
+__all__ = ["Alike", "LogFilter", "Moved", "commits", "decorations", "ends_of_history", "parse_date"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class LogFilter:
     """A regular expression that the committer's `Name <email>` must match somewhere."""
     grep: str | None = None
     """A regular expression that a line of the message must match somewhere."""
+    merges: bool | None = None
+    """Whether only merges are wanted, or only what is none; None for both."""
     skip: int = 0
     """How many of those to leave out at the start."""
     limit: int | None = None
@@ -83,6 +85,8 @@ def commits(
         if wanted.since is not None and time < wanted.since:
             continue
         if wanted.until is not None and time > wanted.until:
+            continue
+        if wanted.merges is not None and wanted.merges != (len(commit.parents) > 1):
             continue
         if author and not author.search(f"{commit.author.name} <{commit.author.email}>"):
             continue
@@ -239,7 +243,7 @@ def decorations(repository: GitRepository, *, full: bool = False) -> dict[Object
         label = f"{_TAGS}{tag.name}" if full else tag.name
         named.append((_TAGS + tag.name, tag.commit, f"tag: {label}"))
     found: dict[ObjectId, list[str]] = {}
-    for commit in _ends_of_history(repository):
+    for commit in ends_of_history(repository):
         found[commit] = ["grafted"]
     if head.commit is not None:
         branch = head.ref if full else head.branch
@@ -250,7 +254,7 @@ def decorations(repository: GitRepository, *, full: bool = False) -> dict[Object
     return found
 
 
-def _ends_of_history(repository: GitRepository) -> list[ObjectId]:
+def ends_of_history(repository: GitRepository) -> list[ObjectId]:
     """Return the commits whose parents a shallow clone was not given."""
     try:
         return (repository.common_directory / "shallow").read_text().split()

@@ -235,7 +235,8 @@ def _outcome(report: MergeReport) -> list[str]:
             return ["No conflicts: merge will succeed!", "(Not actually merging due to --dry-run)"]
         if report.kind == "empty":
             return ["No conflicts, and nothing to commit"]
-        return ["No conflicts!", f"Merge committed as {commit}"]
+        what = "Squash" if report.kind == "squash" else "Merge"
+        return ["No conflicts!", f"{what} committed as {commit}"]
     lines = ["Conflicts found:", "", *count_lines(report.conflicts)]
     if report.dry_run:
         return [*lines, "(Not actually merging due to --dry-run)"]

@@ -103,11 +103,13 @@ class DatasetSummary:
     """Rows."""
     hidden: int = 0
     """Those updates of rows that are inserts under keys outside of the spatial filter."""
+    moved: bool = False
+    """Whether it stands elsewhere."""
 
     @property
     def has_changes(self) -> bool:
         """Whether anything differs."""
-        return bool(self.meta.total or self.features.total)
+        return bool(self.meta.total or self.features.total or self.moved)
 
 
 @dataclass(frozen=True, slots=True)

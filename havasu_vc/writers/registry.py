@@ -38,11 +38,15 @@ class DiffFormat:
     """Whether it prints a review, for which it takes `ReviewOptions`."""
     terminal: bool = True
     """Whether people read it on a terminal."""
+    moves: bool = False
+    """Whether it tells a dataset that was moved as one, and not as removed and added."""
 
 
 WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
     {
-        "text": DiffFormat("havasu_vc.writers.text", "write_text", "Rows for people.", files=True),
+        "text": DiffFormat(
+            "havasu_vc.writers.text", "write_text", "Rows for people.", files=True, moves=True
+        ),
         "json": DiffFormat(
             "havasu_vc.writers.json",
             "write_json",
@@ -91,6 +95,7 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             "Print how many rows of each dataset differ.",
             chosen_by="--stat",
             files=True,
+            moves=True,
         ),
         "shortstat": DiffFormat(
             "havasu_vc.writers.summaries",
@@ -98,6 +103,7 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             "Print how many differ in all.",
             chosen_by="--shortstat",
             files=True,
+            moves=True,
         ),
         "name-only": DiffFormat(
             "havasu_vc.writers.summaries",
@@ -105,13 +111,15 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             "Print the datasets that differ.",
             chosen_by="--name-only",
             files=True,
+            moves=True,
         ),
         "name-status": DiffFormat(
             "havasu_vc.writers.summaries",
             "write_name_status",
-            "Print them after A, D or M: added, deleted, modified.",
+            "Print them after A, D, M or R: added, deleted, modified, renamed.",
             chosen_by="--name-status",
             files=True,
+            moves=True,
         ),
         "page": DiffFormat(
             "havasu_vc.writers.templates",

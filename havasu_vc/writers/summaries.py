@@ -36,7 +36,7 @@ def write_stat(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     """Print a line for each dataset that differs, and one for all."""
     _head(out, options)
     found = _counted(diffs)
-    lines = [(diff.path, _words(diff, counts.features)) for diff, counts in found]
+    lines = [(_places(diff, " => "), _words(diff, counts.features)) for diff, counts in found]
     lines += [(file.path, _state(file.old, file.new)) for file in options.files]
     lines = [(printable(path), words) for path, words in lines]
     width = max((len(name) for name, _ in lines), default=0)
@@ -63,8 +63,11 @@ def write_name_only(
 def write_name_status(
     diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
 ) -> ChangeSummary:
-    """Print the path of what differs after `A` where it is added, `D` deleted, `M` changed."""
-    return _names(diffs, out, options, lambda state, name: f"{state[0].upper()}\t{name}")
+    """Print the path of what differs after `A` where it is added, `D` deleted, `M` changed.
+
+    After `R` stand two paths, that before it was moved and the one since.
+    """
+    return _names(diffs, out, options, lambda state, name: f"{state[0].upper()}\t{name}", "\t")
 
 
 def _names(
@@ -72,15 +75,19 @@ def _names(
     out: TextIO,
     options: WriterOptions,
     line: Callable[[str, str], str],
+    between: str | None = None,
 ) -> ChangeSummary:
     _head(out, options)
     found = {}
     for diff in diffs:
         first = next((batch.counts for batch in diff.changes if len(batch)), ChangeCounts())
-        summary = DatasetSummary(count_meta(diff.meta), first)
+        moved = diff.moved_from is not None
+        summary = DatasetSummary(count_meta(diff.meta), first, moved=moved)
         if _differs(diff, summary):
             found[diff.path] = summary
-            out.write(line(_state(diff.old, diff.new), printable(diff.path)) + "\n")
+            name = printable(diff.path) if between is None else _places(diff, between)
+            state = "renamed" if moved else _state(diff.old, diff.new)
+            out.write(line(state, name) + "\n")
     for file in options.files:
         out.write(line(_state(file.old, file.new), printable(file.path)) + "\n")
     return ChangeSummary(found)
@@ -90,7 +97,9 @@ def _counted(diffs: Iterable[DatasetDiff]) -> list[tuple[DatasetDiff, DatasetSum
     """Return the datasets that differ, whose changes have been read, and by how much."""
     found = []
     for diff in diffs:
-        counts = DatasetSummary(count_meta(diff.meta), count_changes(diff.changes))
+        counts = DatasetSummary(
+            count_meta(diff.meta), count_changes(diff.changes), moved=diff.moved_from is not None
+        )
         if _differs(diff, counts):
             found.append((diff, counts))
     return found
@@ -105,6 +114,11 @@ def _differs(diff: DatasetDiff, summary: DatasetSummary) -> bool:
     return summary.has_changes or diff.old is None or diff.new is None
 
 
+def _places(diff: DatasetDiff, between: str) -> str:
+    """Return the path of a dataset, after the one that it had where it was moved."""
+    return between.join(printable(path) for path in (diff.moved_from, diff.path) if path)
+
+
 def _state(old: object | None, new: object | None) -> str:
     return "added" if old is None else "deleted" if new is None else "modified"
 
@@ -114,6 +128,7 @@ def _words(diff: DatasetDiff, rows: ChangeCounts) -> str:
     if diff.old is None or diff.new is None:
         parts.insert(0, _state(diff.old, diff.new))
     else:
+        parts[:0] = ["moved"] if diff.moved_from is not None else []
         parts += [printable(change.name) for change in diff.meta]
     return "; ".join(parts)
 

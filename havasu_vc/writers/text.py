@@ -58,7 +58,12 @@ def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     if options.commit is not None:
         out.write(format_commit(options.commit, color=options.color))
     datasets = {}
+    bold = codes("bold", options.color)
     for diff in diffs:
+        moved = diff.moved_from is not None
+        if moved:
+            out.write(f"{bold[0]}rename from {printable(str(diff.moved_from))}{bold[1]}\n")
+            out.write(f"{bold[0]}rename to {printable(diff.path)}{bold[1]}\n")
         for change in diff.meta:
             out.write(format_meta_change(diff.path, change, color=options.color))
         features = ChangeCounts()
@@ -66,7 +71,7 @@ def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
             for piece in slices(batch):
                 out.write(_format_changes(piece, diff, options))
             features += batch.counts
-        summary = DatasetSummary(count_meta(diff.meta), features)
+        summary = DatasetSummary(count_meta(diff.meta), features, moved=moved)
         if summary.has_changes:
             datasets[diff.path] = summary
     write_file_changes(options.files, out, color=options.color)

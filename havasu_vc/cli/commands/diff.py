@@ -62,7 +62,7 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
         )
     # Kart's JSON lines name every dataset.
     equal_ones = options.output_format == "json-lines"
-    diffs = repo.diff(range_text, filters, equal_ones=equal_ones)
+    diffs = repo.diff(range_text, filters, equal_ones=equal_ones, moves=options.tells_moves)
     return print_diff(
         invocation,
         repo,
@@ -96,7 +96,8 @@ def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOpt
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
     equal_ones = options.output_format == "json-lines"
-    commit, diffs = repo.show(revision, filters, equal_ones=equal_ones)
+    moves = options.tells_moves
+    commit, diffs = repo.show(revision, filters, equal_ones=equal_ones, moves=moves)
     return print_diff(
         invocation,
         repo,

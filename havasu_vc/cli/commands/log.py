@@ -28,7 +28,7 @@ from havasu_vc.cli.results import counts_object
 from havasu_vc.library import Repo
 from havasu_vc.looking import LogRequest
 from havasu_vc.records import dataclass
-from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
+from havasu_vc.writers import WRITERS, JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.commits import (
     format_oneline,
     write_log,
@@ -172,6 +172,7 @@ class _Printing:
     grep=_PATTERN,
     columns=NAMES,
     holds=Spelt("-S", metavar="VALUE"),
+    merges=Spelt("--merges/--no-merges"),
     without=("revision", "filters", "box", "full_refs"),
 )
 @takes(
@@ -283,7 +284,7 @@ def _write_changes(
         # Before a dataset was moved its changes are those of another path.
         there = {path for end in (info.id, f"{info.id}^?") for path in repo.datasets(end)}
         named = all(_dataset_of(text) in there for text in filters)
-        _, diffs = repo.show(info.id, filters if named else ())
+        _, diffs = repo.show(info.id, filters if named else (), moves=WRITERS[form].moves)
         write(diffs, out, WriterOptions(commit=None if oneline else info, color=color))
 
 
@@ -302,6 +303,8 @@ def _graph(
         raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
     if any(":" in text for text in request.filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
+    if request.reverse:
+        raise click.UsageError("--graph is drawn from the newest; leave --reverse out")
     told = {
         "skip": request.skip,
         "since": request.since,
@@ -315,6 +318,8 @@ def _graph(
     options = [f"--{name}={value}" for name, value in told.items() if value]
     options += [] if request.limit is None else [f"--max-count={request.limit}"]
     options += [] if decorate is None else [f"--decorate={decorate}"]
+    if request.merges is not None:
+        options.append("--merges" if request.merges else "--no-merges")
     options += ["--oneline"] * printing.oneline
     color = invocation.colored(sys.stdout)
     arguments = ["log", "--graph", *options, request.revision, "--", *request.filters]

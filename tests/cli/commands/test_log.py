@@ -29,6 +29,9 @@ def subjects(run: Run, *arguments: str) -> list[str]:
         (("--committer", "nobody"), []),
         (("points/.havasu-dataset/",), ["Second", "First"]),
         (("--until", "2001-01-01"), []),
+        (("--merges",), []),
+        (("--no-merges", "--reverse"), ["First", "Second"]),
+        (("--reverse", "-1"), ["Second"]),
     ],
 )
 def test_which_commits(run: Run, arguments: tuple[str, ...], expected: list[str]) -> None:
@@ -85,7 +88,7 @@ def test_changes_of_a_dataset_under_the_path_that_it_had(run: Run) -> None:
     succeed(run("mv", "points", "places"))
     text = succeed(run("log", "--name-status", "places")).stdout
     names = [line for line in text.splitlines() if "\t" in line]
-    assert names == ["A\tplaces", "M\tpoints", "A\tpoints"]
+    assert names == ["R\tpoints\tplaces", "M\tpoints", "A\tpoints"]
 
 
 def test_changes_below_commits_of_one_line(run: Run, repo: Path, git: Callable[..., str]) -> None:

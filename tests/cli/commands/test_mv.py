@@ -151,3 +151,45 @@ def test_git_is_not_asked_for_a_dataset(run: Run, repo: Path, verb: str) -> None
         assert (refused.exit_code, f"`havasu-vc {verb} points" in refused.stderr) == (20, True)
     succeed(run("git", verb, "-f", "notes.txt", *new))
     assert not (repo / "notes.txt").exists()
+
+
+def test_a_move_is_told_as_one(run: Run, tmp_path: Path) -> None:
+    succeed(run("mv", "points", "maps/places"))
+    head = succeed(run("show")).output.partition("Move points to maps/places\n\n")[2]
+    assert head == "rename from points\nrename to maps/places\n"
+    source = tmp_path / "points.csv"
+    source.write_text(SECOND.replace("TWO", "zwei"))
+    key = ("--primary-key", "id", "--crs", "EPSG:4326")
+    succeed(run("import", source, "maps/places", *key, "--replace"))
+
+    told = {
+        "--stat": " points => maps/places | moved; 1 row updated\n"
+        " 1 dataset changed, 1 row updated\n",
+        "--shortstat": " 1 dataset changed, 1 row updated\n",
+        "--name-status": "R\tpoints\tmaps/places\n",
+        "--name-only": "maps/places\n",
+    }
+    assert {each: succeed(run("diff", "HEAD~2..HEAD", each)).output for each in told} == told
+    text = succeed(run("diff", "HEAD~2..HEAD", "maps/places")).output
+    assert text.count(":feature:") == 2 and "= zwei" in text
+    # Moved alone is a difference, and back again is one.
+    assert run("diff", "HEAD~2", "HEAD~1", "--exit-code").exit_code == 1
+    assert "R\tmaps/places\tpoints" in succeed(run("diff", "HEAD..HEAD~2", "--name-status")).output
+    # A patch has to make it anew where it is applied.
+    patch = json.loads(succeed(run("diff", "HEAD~2..HEAD", "-o", "json")).output)
+    assert set(patch["kart.diff/v1+hexwkb"]) == {"points", "maps/places"}
+    # What each commit changed, where the dataset has another name since.
+    commits = succeed(run("log", "--name-status", "--oneline")).output.splitlines()
+    assert commits[1::2] == ["M\tmaps/places", "R\tpoints\tmaps/places", "M\tpoints", "A\tpoints"]
+    assert subjects(run, "-S", "zwei") == [subjects(run)[0]]
+    assert "places" not in succeed(run("revert", "HEAD~1")).output.partition("\n")[2]
+
+
+def test_a_copy_beside_the_old_path_is_no_move(run: Run, repo: Path) -> None:
+    tree = run_git("rev-parse", "HEAD:points", cwd=repo)
+    run_git("read-tree", "--prefix=copy/", tree, cwd=repo)
+    run_git("commit", "-q", "-m", "Copy", cwd=repo)
+    assert succeed(run("show", "--name-status")).output.endswith("\n\nA\tcopy\n")
+    succeed(run("rm", "points"))
+    assert succeed(run("show", "--name-status")).output.endswith("\n\nD\tpoints\n")
+    assert succeed(run("diff", "HEAD~2..HEAD", "--name-status")).output == "R\tpoints\tcopy\n"

@@ -232,9 +232,13 @@ def test_a_shallow_clone_says_why_older_commits_are_not_there(repo: Path, tmp_pa
         refused = invoke(["-C", shallow, *command])
         assert refused.exit_code == (2 if command == ("show", "HEAD^") else 47), refused.output
         assert "`havasu-vc fetch --unshallow` brings them all" in refused.stderr, command
+    # Who wrote a row is known as far as history is here.
+    blamed = succeed(invoke(["-C", shallow, "blame", "points"]))
+    assert "this clone is shallow: rows of " in blamed.stderr
     run_git("fetch", "--quiet", "--unshallow", cwd=shallow)
     succeed(invoke(["-C", shallow, "data", "fetch"]))
     succeed(invoke(["-C", shallow, "show", "HEAD"]))
+    assert succeed(invoke(["-C", shallow, "blame", "points"])).stderr == ""
 
 
 def test_a_shallow_clone_gets_what_it_lacks(server: Path, tmp_path: Path) -> None:
