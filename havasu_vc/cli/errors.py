@@ -195,6 +195,14 @@ def error_lines(error: BaseException) -> list[str]:
 
 
 _NOT_STAGED = "nothing is staged: `havasu-vc diff` shows what is edited and not committed"
+_SIGNED = "`git config commit.gpgsign true` has commits signed, by git's settings"
+_SHOWN = "leave it out: rows are shown"
+_COMMIT_ALONE = "`havasu-vc log -n1 REV` shows a commit alone, by --format or --oneline too"
+_NO_EDITOR = "no editor is asked; `-m` gives another message"
+_WHOLE = "a dataset goes as a whole, so leave it out; edits that are not committed stand in the way"
+_UNTRIED = "it makes a commit, which `havasu-vc revert HEAD` takes back"
+_BY_GIT = "name branches one by one; `git log {}` has no counts of rows"
+_POLICY = "`-X ours` or `-X theirs` decides rows that both sides changed"
 _ALL_EDITS = "every edit is committed, unless datasets or rows are named"
 _ROWS_BY_NAME = "rows are chosen by name: `havasu-vc {} DATASET:feature:KEY`"
 OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
@@ -207,11 +215,50 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "commit --patch": _ROWS_BY_NAME.format("commit"),
         "restore -p": _ROWS_BY_NAME.format("restore"),
         "restore --patch": _ROWS_BY_NAME.format("restore"),
-        "log --all": "name branches one by one; `git log --all` has no counts of rows",
-        "revert --no-edit": "no editor is asked; `-m` gives another message",
-        "cherry-pick --no-edit": "no editor is asked; `-m` gives another message",
+        "commit -S": _SIGNED,
+        "commit --gpg-sign": _SIGNED,
+        "commit --author": "GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL say who made a commit",
+        "commit --date": "GIT_AUTHOR_DATE says when a commit was made",
+        "diff -p": _SHOWN,
+        "diff -u": _SHOWN,
+        "diff --patch": _SHOWN,
+        "diff --numstat": "`--stat` counts rows; `--only-feature-count` with -o json for a program",
+        "diff -R": "give the revisions the other way round",
+        "log --all": _BY_GIT.format("--all"),
+        "log --branches": _BY_GIT.format("--branches"),
+        "log --tags": _BY_GIT.format("--tags"),
+        "log --first-parent": "`git log --first-parent` follows one side, without counts of rows",
+        "log -g": "`havasu-vc reflog` shows where HEAD was",
+        "log --show-signature": "`--format '%h %G? %GS'` tells of signatures",
+        "merge -s": _POLICY,
+        "merge -S": _SIGNED,
+        "merge --no-commit": "`--dry-run` tells what would be in conflict, and changes nothing",
+        "mv -f": _WHOLE,
+        "mv -n": _UNTRIED,
+        "mv --dry-run": _UNTRIED,
+        "pull --autostash": "`havasu-vc stash` before it, `havasu-vc stash pop` after it",
+        "rebase --autostash": "`havasu-vc stash` before it, `havasu-vc stash pop` after it",
+        "rebase --autosquash": "`git rebase -i --autosquash UPSTREAM` edits the list of commits",
+        "restore --staged": _NOT_STAGED,
+        "revert --no-edit": _NO_EDITOR,
+        "revert -e": _NO_EDITOR,
+        "rm -r": _WHOLE,
+        "rm -f": _WHOLE,
+        "rm --cached": "`havasu-vc checkout --not-dataset DATASET` keeps a dataset out of the "
+        "working copy alone",
+        "rm -n": _UNTRIED,
+        "rm --dry-run": _UNTRIED,
+        "show -p": _SHOWN,
+        "show -s": _COMMIT_ALONE,
+        "show --no-patch": _COMMIT_ALONE,
+        "show --format": _COMMIT_ALONE,
+        "show --oneline": _COMMIT_ALONE,
+        "show --pretty": _COMMIT_ALONE,
+        "status -b": "the branch stands first without it; leave it out",
+        "cherry-pick --no-edit": _NO_EDITOR,
+        "cherry-pick -e": _NO_EDITOR,
         "import --key": "`--primary-key COLUMN` names the key, `--primary-key auto` finds one",
-        "merge --no-edit": "no editor is asked; `-m` gives another message",
+        "merge --no-edit": _NO_EDITOR,
     }
 )
 """The line to read instead of an option that git has and a command has not."""

@@ -179,7 +179,11 @@ class RevisionCommand(Command):
             place = args.index("--")
             args, ctx.meta[_AFTER] = args[:place], tuple(args[place + 1 :])
         if any(option in parameter.opts for parameter in self.params for option in ("-n",)):
-            args = [f"-n{arg[1:]}" if _is_count(arg) else arg for arg in args]
+            before = ("", *args)  # of `-n -1`, the second is a value
+            args = [
+                f"-n{arg[1:]}" if _is_count(arg) and last not in ("-n", "--max-count") else arg
+                for last, arg in zip(before, args, strict=False)
+            ]
         return super().parse_args(ctx, args)
 
 

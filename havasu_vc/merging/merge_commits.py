@@ -103,7 +103,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
             "it has commits of its own",
             hints=("merge without --ff-only",),
         )
-    message = request.message or _message(branch or repo.head_branch, request.revision)
+    message = request.message or _message(branch or repo.head_branch, request)
     state = MergeState(
         ours.commit,
         theirs.commit,
@@ -116,8 +116,9 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     return merge_commits(repo, state, dry_run=request.dry_run, branch=branch)
 
 
-def _message(branch: str | None, name: str) -> str:
-    return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
+def _message(branch: str | None, request: MergeRequest) -> str:
+    what, name = "Squash" if request.squash else "Merge", request.revision
+    return f'{what} branch "{name}" into {branch}' if branch else f'{what} "{name}"'
 
 
 def require_calm(repo: OpenRepo) -> None:

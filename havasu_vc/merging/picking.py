@@ -126,7 +126,7 @@ def _counted(repo: OpenRepo, result: MergeResult, ours: str) -> MergeResult:
     ends = repo.resolve(ours), repo.resolve(str(result.commit))
     # The commit stands, so what cannot be counted is no error any more.
     broken = {path for end in ends for path in broken_datasets(repo, end)}
-    for diff in diff_revisions(repo, *ends, skipped=broken):
+    for diff in diff_revisions(repo, *ends, skipped=broken, moves=True):
         if diff.path not in changes:
             with suppress(CorruptionError, DataFileNotFoundError):
                 changes[diff.path] = count_changes(diff.changes)
@@ -192,13 +192,21 @@ def pick_several(repo: OpenRepo, request: SequenceRequest) -> MergeResult:
             repo.resolve(name or "HEAD")
     if not repo.git.git("rev-list", "-1", *revisions, "--").text:
         raise NoChangesError(f"empty commit set passed: no commit is in {' '.join(revisions)}")
+    ranges = any(".." in text or text.startswith("^") for text in revisions)
+    order = ["--topo-order"] if ranges else ["--no-walk=unsorted"]
+    order += ["--reverse"] if ranges and kind == "cherry-pick" else []
+    commits = repo.git.git("rev-list", *order, *revisions, "--").lines
+    # git finds out when it has made the commits before, and stops there.
+    found = [read_commit(repo.git.objects, name) for name in commits]
+    if len({len(each.parents) > 1 for each in found}) > 1:
+        merge = next(each for each in found if len(each.parents) > 1)
+        raise InvalidArgumentError(
+            f"{merge.id[:10]} is a merge, and others of {' '.join(revisions)} are none",
+            hints=("name merges apart from the others, with --mainline",),
+        )
+    for each in found:
+        _parent(each, each.id[:10], mainline)
     if not _has_work_tree(repo):
-        ranges = any(".." in text or text.startswith("^") for text in revisions)
-        order = ["--topo-order"] if ranges else ["--no-walk=unsorted"]
-        order += ["--reverse"] if ranges and kind == "cherry-pick" else []
-        commits = repo.git.git("rev-list", *order, *revisions, "--").lines
-        for name in commits:
-            _parent(read_commit(repo.git.objects, name), name[:10], mainline)
         begin(repo.git, kind)
         return _go_through(
             repo, kind, commits, mainline=mainline, record=request.record, policy=request.policy

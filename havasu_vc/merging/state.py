@@ -47,6 +47,7 @@ from havasu_vc.store.index import in_step, mend, sweep
 from havasu_vc.store.objects import Signature, parse_signature
 from havasu_vc.store.refs import BRANCHES, move_head, read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.revisions import read_stopped
 
 __all__ = [
     "MODES",
@@ -287,7 +288,18 @@ def require_state(git: GitRepository) -> MergeState:
     state = read_state(git) if merge_waits(git) else None
     if state is None:
         require_no_merge_of_kart(git)
-        raise StateError("there is no merge to go on with", hints=("`havasu-vc merge BRANCH`",))
+        # git cannot merge rows, so it asks for no more than that somebody goes on.
+        stopped = read_stopped(git)
+        if stopped is not None:
+            kind = stopped.command
+            raise StateError(
+                f"a {kind} of git waits, and its rows are not merged yet",
+                hints=(f"`havasu-vc {kind} --continue` merges them, `--abort` drops it",),
+            )
+        raise StateError(
+            "there is no merge to go on with, nor a rebase, cherry-pick or revert",
+            hints=("`havasu-vc status` tells where HEAD is and what waits",),
+        )
     return state
 
 

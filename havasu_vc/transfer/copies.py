@@ -237,7 +237,9 @@ def _move_copy(
             kept.append(layer)
         else:
             merged.append(layer.dataset)
-    notes = [f"{path} has changes of others too; make a new copy to see them" for path in merged]
+    notes = [
+        f"{path} has changed since this copy was made; a new copy has all of it" for path in merged
+    ]
     try:
         moves = {
             layer.dataset: Move(repo.dataset(layer.dataset, commit).schema, edited_cells(layer))

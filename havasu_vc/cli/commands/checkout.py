@@ -23,6 +23,7 @@ from havasu_vc.cli.options import (
     spatial_filter_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.records import dataclass
 from havasu_vc.transfer import CopyRequest
 from havasu_vc.writers.commits import ABBREVIATED
@@ -288,7 +289,15 @@ def _switch(
         branch, start, create = goal.name, goal.remote, goal.remote is not None
     else:
         start, create = names[0] if names else None, True
-    repo.switch(branch, create=create, start=start, discard=discard)
+    try:
+        repo.switch(branch, create=create, start=start, discard=discard)
+    except RevisionNotFoundError as error:
+        if error.revision in repo.datasets():
+            error.hints = (
+                f"{error.revision} is a dataset: `havasu-vc restore {error.revision}` drops its "
+                "edits, `havasu-vc checkout` alone makes tables of all",
+            )
+        raise
     follow(repo, branch, start)
     return create
 

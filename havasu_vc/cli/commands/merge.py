@@ -162,7 +162,8 @@ def _message(
     if given is not None:
         return given
     branch = context.ours.branch
-    return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
+    what = "Squash" if result.kind == "squash" else "Merge"
+    return f'{what} branch "{name}" into {branch}' if branch else f'{what} "{name}"'
 
 
 def _report(

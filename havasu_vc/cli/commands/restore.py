@@ -99,7 +99,9 @@ def _drop_edits(
     known = repo.datasets()
     for each in filters:
         if not repo.workspace.exists and each.strip("/") not in known:
-            raise DatasetNotFoundError(each, known=known)
+            error = DatasetNotFoundError(each, known=known)
+            error.hints += ("`--source REV` brings back a dataset that is there",)
+            raise error
     # Without tables there are no edits to drop.
     dropped = repo.workspace.discard(filters, dry_run=dry_run) if repo.workspace.exists else ()
     _print(invocation, None, dropped, dry_run=dry_run)

@@ -94,6 +94,11 @@ def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequ
     """Return the request for the branch that is named, here or at a remote."""
     name = request.target
     goal = find_goal(repo, name, remotes=guess)
+    if not goal.is_branch and goal.name != name:
+        raise NoBranchError(
+            f"a branch is expected, and before this HEAD was on commit {goal.name[:10]}",
+            hints=(f"`havasu-vc switch -d {goal.name[:10]}` puts HEAD on it again",),
+        )
     if not goal.is_branch:
         raise NoBranchError(
             f"there is no branch {goal.name!r}",

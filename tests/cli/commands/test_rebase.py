@@ -412,3 +412,26 @@ def test_what_a_rebase_without_a_work_tree_has_not(treeless: Repo) -> None:
     for arguments in (("rebase", "main", "dev"), ("rebase", "-r", "dev")):
         refused = run(treeless, *arguments)
         assert refused.exit_code == 24 and "without a work tree" in refused.output
+
+
+def test_what_git_began_is_told_where_rows_are_asked_for(repo: Repo) -> None:
+    clash(repo)
+    repo.switch("dev")
+    run_git("rebase", "-q", "main", cwd=repo.path, check=False)
+    for command in (("conflicts",), ("resolve", "--all", "--with", "ours")):
+        refused = run(repo, *command)
+        assert refused.exit_code == 20
+        assert "a rebase of git waits" in refused.stderr
+        assert "`havasu-vc rebase --continue` merges them" in refused.stderr
+    run(repo, "rebase", "--continue")
+    succeed(run(repo, "conflicts"))
+    succeed(run(repo, "rebase", "--abort"))
+    refused = run(repo, "rebase", "--abort")
+    assert refused.exit_code == 20 and "nor a rebase" in refused.stderr
+
+
+def test_a_squash_is_called_so(repo: Repo) -> None:
+    said = succeed(run(repo, "merge", "--squash", "dev"))
+    assert "Squash committed as " in said.stderr
+    assert subjects(repo, "HEAD^..HEAD") == ['Squash branch "dev" into main']
+    assert succeed(run(repo, "log", "--merges")).stdout == ""

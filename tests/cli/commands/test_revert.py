@@ -119,3 +119,24 @@ def test_a_pick_that_changes_nothing_as_json(run: Run, repo: Path) -> None:
 
     assert value["havasu.cherry-pick/v1"]["noOp"]
     assert value["havasu.cherry-pick/v1"]["commit"] is None
+
+
+def test_a_range_with_a_merge_is_refused_before_anything_is_made(run: Run, repo: Path) -> None:
+    succeed(run("switch", "-c", "side", "HEAD^"))
+    succeed(run("meta", "set", "points", "title=Points"))
+    succeed(run("merge", "main"))
+    succeed(run("meta", "set", "points", "title=Places"))
+    head = run_git("rev-parse", "HEAD", cwd=repo)
+    for command in ("revert", "cherry-pick"):
+        for more in ((), ("--mainline", "1")):
+            refused = run(command, "HEAD~2..HEAD", *more)
+            assert refused.exit_code == 2, refused.output
+            assert "is a merge, and others of HEAD~2..HEAD are none" in refused.stderr
+    assert run_git("rev-parse", "HEAD", cwd=repo) == head
+    assert succeed(run("status")).stdout == "On branch side\n\nNothing to commit\n"
+    assert (
+        run_git("rev-list", "-n1", "--merges", "HEAD", cwd=repo)
+        in succeed(run("log", "--merges", "-o", "json")).stdout
+    )
+    assert succeed(run("log", "--graph", "--merges", "--oneline")).stdout.count("Merge") == 1
+    succeed(run("revert", "HEAD^", "-m", "1"))

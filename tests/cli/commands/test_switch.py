@@ -37,6 +37,9 @@ def test_the_branch_before(run: Run, command: str) -> None:
     assert succeed(run(command, "-")).stderr == "Switched to branch 'new'\n"
     succeed(run("switch", "-d", "HEAD^"))
     assert succeed(run(command, "@{-2}")).stderr == "Switched to branch 'main'\n"
+    refused = run("switch", "-")
+    assert refused.exit_code == 43
+    assert "a branch is expected" in refused.stderr and "`havasu-vc switch -d " in refused.stderr
     assert succeed(run("checkout", "-")).stderr.startswith("HEAD is now at ")
 
 
