@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from havasu_vc.engine.protocol import Batches
     from havasu_vc.engine.settings import Settings
+    from havasu_vc.model.task import Task
 
 __all__ = ["Table", "spread_batches"]
 
@@ -106,7 +110,7 @@ class Table:
             yield to_source(batch, schema) if source_types else batch
 
     def _batches(
-        self, columns: Sequence[str] | None, where: Predicate, *, spread: bool = False
+        self, columns: Sequence[str] | None, where: Predicate, *, rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         with self._settings.open_engine(self._dataset.size) as engine:
             view = self._dataset
@@ -115,9 +119,13 @@ class Table:
 
                 view = as_seen(view)
             tasks, anywhere = view.scan(columns, where), view is not self._dataset
-            if spread:
-                tasks = [tasks[place] for place in sorted(range(len(tasks)), key=_backwards)]
-            yield from engine.run(tasks, description=f"Reading {self.path}", anywhere=anywhere)
+            run = partial(engine.run, description=f"Reading {self.path}", anywhere=anywhere)
+            if rows is None:
+                yield from run(tasks)
+            else:
+                # One by one, as what is read ahead is for nothing; at once where a run is a job.
+                each = [tasks] if engine.distributed else [[task] for task in _spread(tasks)]
+                yield from _some(map(run, each), len(each), rows)
 
     def to_arrow(
         self,
@@ -221,10 +229,29 @@ def _require(module: str, extra: str) -> Any:
 
 
 def spread_batches(
-    table: Table, columns: Sequence[str], box: tuple[float, float, float, float]
+    table: Table, columns: Sequence[str], box: tuple[float, float, float, float], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in a box, as `to_batches` does, of which the first are from all over it."""
-    return table._batches(columns, Predicate(None, box), spread=True)
+    """Yield rows in a box, as `to_batches` does: of more than `rows`, some from all over it."""
+    return table._batches(columns, Predicate(None, box), rows=rows)
+
+
+def _some(runs: Iterable[Batches], count: int, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield about so many rows of `count` runs, as many of each as there are."""
+    for left, batches in zip(range(count, 0, -1), runs, strict=True):
+        share = -(-rows // left)
+        with closing(batches):
+            for batch in batches:
+                yield batch
+                share, rows = share - len(batch), rows - len(batch)
+                if share <= 0:
+                    break
+        if rows <= 0:
+            return
+
+
+def _spread(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks in another order, of which the first are from everywhere."""
+    return [tasks[place] for place in sorted(range(len(tasks)), key=_backwards)]
 
 
 def _backwards(number: int) -> int:

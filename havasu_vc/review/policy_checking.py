@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import SchemaViolationError
-from havasu_vc.exchange.duckdb import RowExpressions
 from havasu_vc.geo.bounds import reach_of_rows
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
@@ -45,6 +44,9 @@ from havasu_vc.review.words import column_words, quoted
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import read_blob
 from havasu_vc.writers.values import key_labels
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.duckdb import RowExpressions
 
 __all__ = [
     "DatasetCheck",
@@ -258,7 +260,11 @@ class DatasetCheck:
         self._unique = [names_ for names_ in rules.unique if names.issuperset(names_)]
         self._hashes: dict[tuple[str, ...], list[Hashes]] = {each: [] for each in self._unique}
         self._hashed = 0
-        self._expressions = RowExpressions() if rules.checks and self._schema else None
+        self._expressions: RowExpressions | None = None
+        if rules.checks and self._schema:
+            from havasu_vc.exchange.duckdb import RowExpressions
+
+            self._expressions = RowExpressions()
 
     def see(self, seen: BatchFindings) -> None:
         """Look at a batch of changes."""

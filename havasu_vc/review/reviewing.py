@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.settings import Settings
@@ -40,7 +41,6 @@ from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect_of
 from havasu_vc.review.changed_back import RowsThatChangeBack
-from havasu_vc.review.conflicting import Settling, conflicts_between, settling_here
 from havasu_vc.review.entry_facts import dataset_facts, entry_words
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
@@ -65,6 +65,9 @@ from havasu_vc.store.revisions import (
 )
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.writers.protocol import Reproject
+
+if TYPE_CHECKING:
+    from havasu_vc.review.conflicting import Settling
 
 __all__ = [
     "ReadableRows",
@@ -204,6 +207,8 @@ def _conflicts(
     text = parse_range(revisions)
     if not text.from_merge_base or text.new is None:
         return None
+    from havasu_vc.review.conflicting import conflicts_between, settling_here
+
     ours, theirs = (repo.resolve(name).commit for name in (text.new, text.old))
     if ours is None or theirs is None:
         return None

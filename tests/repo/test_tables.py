@@ -1,12 +1,16 @@
 """Tables of a repository as the library gives them: what is asked for wrongly is said."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
+from havasu_vc.looking import spread_batches
 from havasu_vc.looking.tables import Table
+from tests.datasets.thresholds import tiny_thresholds
+from tests.repo import points
 from tests.support.sound import CheckedRepo
 
 WRONG: list[tuple[Callable[[Table], object], str]] = [
@@ -39,3 +43,16 @@ def test_keys_of_a_table(filled: CheckedRepo) -> None:
 def test_a_value_that_does_not_fit_names_its_column(filled: CheckedRepo) -> None:
     with pytest.raises(SchemaViolationError, match="'number' is int32"):
         filled.repo.write("points", pa.table({"id": [1], "number": [1 << 40]}))
+
+
+@pytest.mark.parametrize("rows", [1, 9, 20, 100])
+def test_some_rows_are_from_all_over_a_table(tmp_path: Path, rows: int) -> None:
+    with tiny_thresholds():
+        repo = points.make(tmp_path / "repo", dict.fromkeys(range(60), ("a", 1)))
+        everywhere = (-180.0, -90.0, 180.0, 90.0)
+        batches = list(spread_batches(repo.table("points"), ["id"], everywhere, rows))
+    keys = [key for batch in batches for key in batch.column("id").to_pylist()]
+    assert len(set(keys)) == len(keys) >= min(rows, 60)
+    # Three rows lie together, and no more are taken than make up the number.
+    assert len(keys) < rows + 3 or rows > 60
+    assert {key // 20 for key in keys} == {0, 1, 2} or rows < 9

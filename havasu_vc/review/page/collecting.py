@@ -327,10 +327,11 @@ MOST_CHANGES = 2000
 """Beside more changed rows no others are shown."""
 MOST = 3000
 """Rows that are shown at most."""
-MOST_READ = 1 << 18
+MOST_READ = 1 << 17
 """Rows that are looked at at most; of a larger table, some from everywhere."""
 CELLS = 256
 """Cells of the grid across, and as many up."""
+_AT_ONCE = 1 << 13
 
 _Floats = npt.NDArray[np.float64]
 
@@ -381,20 +382,17 @@ class Neighbours:
         self._shapes.add(0, column, np.arange(len(column)), NEW)
 
     def _beside(self, view: Dataset, settings: Settings, grid: _Grid) -> Iterator[pa.Array]:
-        field, seen, changed = self._field, 0, None
+        field, changed = self._field, None
         assert field is not None
         west, south, east, north = grid.whole
         box = (west, south, east, north)
-        for batch in spread_batches(Table(view, settings), [field.name], box):
+        for batch in spread_batches(Table(view, settings), [field.name], box, MOST_READ):
             column = batch.column(0)
-            near = np.flatnonzero(grid.touched_by(_bounds(column, field)))
+            near = grid.touched_by(_bounds(column, field))
             found = column.take(pa.array(near))
             if changed is None:
                 changed = pa.concat_arrays([pa.array([], column.type), *self._changed])
             yield found.filter(pc.invert(pc.is_in(found, value_set=changed)))
-            seen += len(batch)
-            if seen >= MOST_READ:
-                return
 
     def pack(self, packer: Packer) -> dict[str, Any] | None:
         """Lay out their shapes and say where they are; None where there are none."""
@@ -415,33 +413,42 @@ class _Grid:
         sizes = boxes[:, 2:] - boxes[:, :2]
         size = max(float((most - least).max()), float(sizes.max()), 1e-9)
         margin = size / 64 + float(np.median(sizes.max(axis=1)))
-        self._origin, self._cell = least - margin, (size + 2 * margin) / CELLS
+        self._origin = least - margin
+        # Multiplied, as a division that rounds down takes numpy ten times as long.
+        self._cells_each = CELLS / (size + 2 * margin)
         self.whole = (*(least - margin).tolist(), *(most + margin).tolist())
-        marked = np.zeros((CELLS + 1, CELLS + 1), np.int64)
-        first, last = self._cells(boxes + np.array([-margin, -margin, margin, margin]))
-        for (left, low), (right, high) in zip(first.tolist(), last.tolist(), strict=True):
+        marked = np.zeros((CELLS + 1, CELLS + 1), np.int32)
+        wider = boxes + np.array([-margin, -margin, margin, margin])
+        for left, low, right, high in self._cells(wider.T).T.tolist():
             marked[left + 1 : right + 2, low + 1 : high + 2] = 1
-        self._sums = marked.cumsum(axis=0).cumsum(axis=1)
+        self._sums = marked.cumsum(axis=0).cumsum(axis=1).ravel()
 
-    def _cells(self, boxes: _Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        first, last = (
-            np.clip((boxes[:, part] - self._origin) // self._cell, 0, CELLS - 1).astype(np.int64)
-            for part in (slice(0, 2), slice(2, 4))
-        )
-        return first, last
+    def _cells(self, edges: _Floats) -> npt.NDArray[np.int64]:
+        cells = (edges - np.tile(self._origin, 2)[:, None]) * self._cells_each
+        found: npt.NDArray[np.int64] = cells.clip(0, CELLS - 1, out=cells).astype(np.int64)
+        return found
 
-    def touched_by(self, boxes: _Floats) -> npt.NDArray[np.bool_]:
-        """Return which boxes touch a marked cell."""
-        there: npt.NDArray[np.bool_] = np.asarray(np.isfinite(boxes).all(axis=1))
+    def touched_by(self, boxes: _Floats) -> npt.NDArray[np.int64]:
+        """Return the places of those boxes that touch a marked cell."""
+        # By so many that what is computed in between stays in the processor's cache.
+        starts = range(0, len(boxes), _AT_ONCE)
+        found = [self._touched(boxes[start : start + _AT_ONCE]) + start for start in starts]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def _touched(self, boxes: _Floats) -> npt.NDArray[np.int64]:
+        # An edge of all boxes after the other: numpy takes half the time for what lies together.
+        edges = np.ascontiguousarray(boxes.T)
         west, south, east, north = self.whole
-        boxes = np.where(there[:, None], boxes, 0.0)
-        there &= (boxes[:, 0] <= east) & (boxes[:, 2] >= west)
-        there &= (boxes[:, 1] <= north) & (boxes[:, 3] >= south)
-        first, last = self._cells(boxes)
-        sums = self._sums
-        (left, low), (right, high) = first.T, last.T + 1
-        inside = sums[right, high] - sums[left, high] - sums[right, low] + sums[left, low]
-        return np.asarray(there & (inside > 0))
+        there = np.isfinite(edges).all(axis=0)
+        there &= (edges[0] <= east) & (edges[2] >= west)
+        there &= (edges[1] <= north) & (edges[3] >= south)
+        near = np.flatnonzero(there)
+        left, low, right, high = self._cells(edges.take(near, axis=1))
+        sums, across = self._sums, CELLS + 1
+        left, right, high = left * across, (right + 1) * across, high + 1
+        inside = sums[right + high] - sums[left + high] - sums[right + low] + sums[left + low]
+        touched: npt.NDArray[np.int64] = near[inside > 0]
+        return touched
 
 
 def _bounds(column: pa.Array, field: Field) -> _Floats:
