@@ -219,8 +219,9 @@ def test_datasets_and_items_that_come_change_and_go(run: Run) -> None:
         " 1 dataset changed",
     ]
     succeed(run("mv", "points", "places"))
-    assert succeed(run("show", "--name-status")).stdout.splitlines()[-2:] == [
-        "A\tplaces",
-        "D\tpoints",
-    ]
+    assert " points => places | moved\n" in succeed(run("show", "--stat")).stdout
+    succeed(run("rm", "places"))
+    assert succeed(run("show", "--name-status")).stdout.splitlines()[-1] == "D\tplaces"
+    succeed(run("revert", "HEAD"))
+    assert succeed(run("show", "--name-status")).stdout.splitlines()[-1] == "A\tplaces"
     assert " places | added; 3 rows inserted" in succeed(run("show", "--stat")).stdout
