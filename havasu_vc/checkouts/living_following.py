@@ -501,10 +501,12 @@ def _write_rows(
         for start in range(0, len(batch), BATCH_ROWS):
             piece = batch.slice(start, BATCH_ROWS)
             touched = _change_keys(piece, new)
-            file.remove(seen, layer, touched)
             # What an edit was made of is at hand, so only another version's rows are looked up.
             rows = piece.old_rows() if same else new.rows_with_keys(touched)
-            file.put(seen, layer, rows if part.inside is None else part.inside.of(rows))
+            rows = rows if part.inside is None else part.inside.of(rows)
+            there = partners(touched, rows.select(list(new.key.names)))
+            file.remove(seen, layer, pc.filter(touched, pc.is_null(there)))
+            file.put(seen, layer, rows)
 
 
 def _absent(gone: pa.RecordBatch, batch: ChangeBatch) -> pa.RecordBatch:

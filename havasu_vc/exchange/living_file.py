@@ -383,14 +383,53 @@ class LivingFile:
         if not rows.num_rows:
             return
         keys = rows.select(list(layer.schema.key.names))
-        fids = None
-        if layer.has_own_fid:
-            known = self._fids(seen, layer, keys)
-            fids = [known.get(key) for key in self._sql_keys(layer, keys)]
-        self.remove(seen, layer, keys)
-        _, bounds = self._insert(layer, rows, fids, table=seen.table)
-        if bounds is not None:
+        known = self._fids(seen, layer, keys)
+        there = np.array([key in known for key in self._sql_keys(layer, keys)])
+        if there.any():
+            self._update(layer, pc.filter(rows, pa.array(there)), known, seen.table)
+        if not there.all():
+            added = pc.filter(rows, pa.array(~there))
+            fids = [None] * added.num_rows if layer.has_own_fid else None
+            _, bounds = self._insert(layer, added, fids, table=seen.table)
             self._widen(layer, bounds, seen.table)
+
+    def _update(
+        self,
+        layer: Layer,
+        batch: pa.RecordBatch,
+        known: Mapping[tuple[Any, ...], int],
+        table: str,
+    ) -> None:
+        """Give rows that are there other values.
+
+        A geometry that stands already is not written, which spares the R-tree.
+        """
+        rows, key_names = layer.encode(batch, self._srs_id(table)), layer.schema.key.names
+        columns = dict(zip(layer.schema.names, rows.columns, strict=True))
+        keys = [columns[name] for name in key_names]
+        fids = [known[key] for key in zip(*keys, strict=True)]
+        main = layer.geometry
+        where = " AND ".join(f"{quoted(name)} = ?" for name in key_names)
+        others = [
+            name for name in columns if name not in key_names and (not main or name != main.name)
+        ]
+        if others:
+            values = ", ".join(f"{quoted(name)} = ?" for name in others)
+            self._database.executemany(
+                f"UPDATE {quoted(table)} SET {values} WHERE {where}",
+                zip(*(columns[name] for name in others), *keys, strict=True),
+            )
+        if main is not None:
+            name, shapes = quoted(main.name), columns[main.name]
+            self._database.executemany(
+                f"UPDATE {quoted(table)} SET {name} = ? WHERE {where} AND {name} IS NOT ?",
+                zip(shapes, *keys, shapes, strict=True),
+            )
+        if not layer.kart:
+            if exact_columns(self._database, layer.table):
+                self._forget_exact(layer, fids)
+            self._remember_exact(layer, batch, fids, table)
+        self._widen(layer, rows.bounds, table)
 
     def reserve(self, layer: Layer, highest: int) -> None:
         """Have feature ids that an editor is given come after one that is not there."""
@@ -412,14 +451,15 @@ class LivingFile:
         wanted = self._sql_keys(layer, keys)
         where = " AND ".join(f"{quoted(name)} = ?" for name in layer.schema.key.names)
         if not self.names.kart and exact_columns(self._database, layer.table):
-            fids = wanted
-            if layer.has_own_fid:
-                fids = [(fid,) for fid in self._fids(seen, layer, keys).values()]
-            self._database.executemany(
-                f"DELETE FROM {EXACT} WHERE fid = ? AND table_name = ?",
-                ((*fid, layer.table) for fid in fids),
-            )
+            self._forget_exact(layer, self._fids(seen, layer, keys).values())
         self._database.executemany(f"DELETE FROM {quoted(seen.table)} WHERE {where}", wanted)
+
+    def _forget_exact(self, layer: Layer, fids: Iterable[int]) -> None:
+        """Forget what the table does not hold of rows that go, or get other values."""
+        self._database.executemany(
+            f"DELETE FROM {EXACT} WHERE fid = ? AND table_name = ?",
+            ((fid, layer.table) for fid in fids),
+        )
 
     def settle(self, seen: Seen, layer: Layer, rows: pa.RecordBatch | None) -> None:
         """Note that a table, as it stands, is what a layer is; `rows` were edited."""
@@ -497,8 +537,10 @@ class LivingFile:
                 ),
             )
 
-    def _widen(self, layer: Layer, bounds: np.ndarray, table: str | None = None) -> None:
+    def _widen(self, layer: Layer, bounds: np.ndarray | None, table: str | None = None) -> None:
         """Have the extent of a layer hold some bounds, and say that it changed."""
+        if bounds is None:
+            return
         there = bounds[~np.isnan(bounds).any(axis=1)]
         if not len(there):
             return

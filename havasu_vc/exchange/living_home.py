@@ -19,6 +19,7 @@ from havasu_vc.exchange.ogr_formats import read_only
 __all__ = ["GeoPackageHome"]
 
 _PATIENCE = 3.0
+_MAPPED = 1 << 30
 
 
 class GeoPackageHome:
@@ -81,8 +82,9 @@ class GeoPackageHome:
             with closing(
                 sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
             ) as database:
+                # All rows are counted at each look: pages of a mapped file need not be copied.
+                database.execute(f"PRAGMA mmap_size = {_MAPPED}")
                 if write:
-                    # Counting all rows, as readers do, is slower the more is kept of them.
                     database.execute("PRAGMA cache_size = -65536")
                     add_functions(database)
                     database.execute("BEGIN IMMEDIATE")
