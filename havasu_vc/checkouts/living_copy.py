@@ -488,15 +488,13 @@ class LivingCopy:
             held.dropped.update(found)
 
     def bring_back(
-        self, make: Callable[[Transaction], Mapping[str, TreeEdit]], paths: Sequence[str]
+        self, make: Callable[[Transaction], Mapping[str, Dataset]], paths: Sequence[str]
     ) -> None:
-        """Make edits of HEAD's datasets in the tables, as an editor would have made them."""
+        """Give tables the rows of other versions of HEAD's datasets, as edits of these."""
         repo = self._repo
         with following(repo), Transaction(repo) as transaction:
             self._require_free(paths)
-            edits = {path: edit for path, edit in make(transaction).items() if edit.blobs}
-            views = {path: transaction.dataset(path).after(edit) for path, edit in edits.items()}
-            self.show(views)
+            self.show(make(transaction))
 
     def show(self, views: Mapping[str, Dataset], *, inside_only: bool = False) -> None:
         """Give tables the rows of other versions of their datasets, as edits of HEAD's.

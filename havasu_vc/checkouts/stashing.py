@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
@@ -249,15 +249,17 @@ def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bo
     return True
 
 
-def edits_of_stash(repo: OpenRepo, storage: Storage, stash: Stash) -> list[TreeEdit]:
-    """Return what a stash changes of the datasets of the commit that it was made on."""
+def edits_of_stash(
+    repo: OpenRepo, storage: Storage, stash: Stash, *, without: Collection[str] = ()
+) -> list[TreeEdit]:
+    """Return what a stash changes of the datasets of the commit that it was made on, or of some."""
     parents = read_commit(repo.git.objects, stash.commit).parents
     then, now = repo.resolve(parents[0] if parents else "[EMPTY]"), repo.resolve(stash.commit)
     before, after = repo.folders(then), repo.folders(now)
     return [
         _edit(repo, storage, repo.view(before[path], then.name), repo.view(folder, stash.commit))
         for path, folder in after.items()
-        if _differ(before.get(path), folder)
+        if path not in without and _differ(before.get(path), folder)
     ]
 
 
@@ -278,14 +280,21 @@ def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
     before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
     changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
 
-    def make(transaction: Transaction) -> dict[str, TreeEdit]:
+    def make(transaction: Transaction) -> dict[str, Dataset]:
+        # What HEAD has as it was then is to become what was set aside.
+        views = {
+            path: repo.view(after[path], stash.commit)
+            for path in changed
+            if not _differ(before[path], transaction.folders.get(path))
+        }
         storage = transaction.storage
-        edits = edits_of_stash(repo, storage, stash)
+        edits = edits_of_stash(repo, storage, stash, without=views)
         try:
             rebased = rebase_edits(repo, storage, edits, then, repo.head())
         except ConflictError as error:
             raise _changed_since(" and ".join(changed), parents[0]) from error
-        return {edit.path: edit for edit in rebased}
+        there = {edit.path: edit for edit in rebased if edit.blobs}
+        return views | {path: transaction.dataset(path).after(there[path]) for path in there}
 
     living.bring_back(make, changed)
 

@@ -62,7 +62,7 @@ MOST_FILES = 10_000_000
 """Below one folder: one tree may stand in itself a thousand times over."""
 """Datasets in one tree beyond this are refused."""
 
-_MOST_FLAT = 512
+_MOST_FLAT = 2048
 _flat: dict[ObjectId, FlatTree] = {}
 """Trees that were read last: a commit looks up what it changes, then changes it."""
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
@@ -71,6 +71,8 @@ _WHOLE_ENTRY = re.compile(rb"[0-7]{5,6} [^/\x00]+\x00.{20}", re.DOTALL)
 
 Leaf: TypeAlias = tuple[bytes, bytes]
 """Mode and raw id."""
+Named: TypeAlias = FlatTree | dict[bytes, Leaf]
+"""What is in a tree, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def read_entries(source: ObjectSource, tree: ObjectId) -> list[tuple[bytes, byte
     return _parsed(read_object(source, tree, "tree"), tree)
 
 
-def read_named(source: ObjectSource, tree: ObjectId) -> FlatTree | dict[bytes, Leaf]:
+def read_named(source: ObjectSource, tree: ObjectId) -> Named:
     """Return mode and raw id of what is in a tree, by its name."""
     if tree == EMPTY_TREE:
         return {}
@@ -157,9 +159,7 @@ def read_named(source: ObjectSource, tree: ObjectId) -> FlatTree | dict[bytes, L
     return flat
 
 
-def changed_tree(
-    there: FlatTree | dict[bytes, Leaf], changes: Mapping[bytes, Leaf | None]
-) -> bytes:
+def changed_tree(there: Named, changes: Mapping[bytes, Leaf | None]) -> bytes:
     """Return the bytes of a tree that has other entries, and lacks those that become None."""
     data = there.edited(changes) if isinstance(there, FlatTree) else None
     if data is not None:

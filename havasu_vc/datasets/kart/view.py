@@ -75,7 +75,7 @@ from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import EMPTY_TREE, Draft
-from havasu_vc.store.trees import edit_tree, read_entries
+from havasu_vc.store.trees import TREE, Named, edit_tree, read_entries, read_named
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.build import NewKartDataset
@@ -90,8 +90,8 @@ HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 _REMEMBERED_FOLDERS = 4096
-_inside: dict[str, tuple[dict[bytes, bytes], dict[bytes, bytes]]] = {}
-"""Folders and files of the trees that were looked into last: the same are asked for again."""
+_inside: dict[str, Named] = {}
+"""The trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 
@@ -355,36 +355,35 @@ class KartDataset(StoredDataset):
 
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""
-        known: dict[bytes, dict[bytes, bytes]] = {}
+        known: dict[bytes, Named] = {}
         found: list[bytes | None] = []
         for folder, name in zip(folders, names, strict=True):
-            entries = known.get(folder)
-            if entries is None:
-                entries = known[folder] = self._folder(folder)
-            found.append(entries.get(name))
+            there = known.get(folder)
+            if there is None:
+                there = known[folder] = self._folder(folder)
+            leaf = there.get(name)
+            found.append(None if leaf is None or leaf[0] == TREE else leaf[1])
         return found
 
-    def _folder(self, folder: bytes) -> dict[bytes, bytes]:
+    def _folder(self, folder: bytes) -> Named:
         """Return what a folder of features holds."""
         if not self.features:
             return {}
         tree = self.features
         for part in folder.split(b"/"):
-            below = self._inside(tree)[0].get(part)
-            if below is None:
+            below = self._inside(tree).get(part)
+            if below is None or below[0] != TREE:
                 return {}
-            tree = below.hex()
-        return self._inside(tree)[1]
+            tree = below[1].hex()
+        return self._inside(tree)
 
-    def _inside(self, tree: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
-        """Return the folders and the files in a tree."""
+    def _inside(self, tree: str) -> Named:
+        """Return what is in a tree, by name."""
         known = _inside.get(tree)
         if known is None:
             if len(_inside) >= _REMEMBERED_FOLDERS:
                 _inside.clear()
-            known = _inside[tree] = ({}, {})
-            for mode, name, identity in read_entries(self.folder.source, tree):
-                known[mode != b"40000"][name] = identity
+            known = _inside[tree] = read_named(self.folder.source, tree)
         return known
 
     def emptied(self) -> KartDataset:

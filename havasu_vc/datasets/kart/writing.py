@@ -27,7 +27,7 @@ import numpy.typing as npt
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.system import read_at
-from havasu_vc.store.trees import BLOB, TREE, ObjectSink, format_tree, read_entries
+from havasu_vc.store.trees import BLOB, TREE, Leaf, Named, ObjectSink, changed_tree, read_named
 
 __all__ = ["FeatureChanges", "release_free_memory"]
 
@@ -248,27 +248,22 @@ def _cuts(runs: Iterable[_Run]) -> list[bytes]:
 class _Folder:
     """One folder while what is in it changes."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_changes", "_there")
 
     def __init__(self, sink: ObjectSink, tree: bytes | None) -> None:
-        self._items: dict[bytes, tuple[bytes, bytes]] = {}
-        if tree is not None:
-            self._items = {n: (m, i) for m, n, i in read_entries(sink, tree.hex())}
+        self._there: Named = {} if tree is None else read_named(sink, tree.hex())
+        self._changes: dict[bytes, Leaf | None] = {}
 
     def put(self, name: bytes, mode: bytes, identity: bytes | None) -> None:
-        if identity:
-            self._items[name] = (mode, identity)
-        else:
-            self._items.pop(name, None)
+        self._changes[name] = (mode, identity) if identity else None
 
     def tree(self, name: bytes) -> bytes | None:
-        found = self._items.get(name)
+        found = self._changes[name] if name in self._changes else self._there.get(name)
         return found[1] if found is not None and found[0] == TREE else None
 
     def write(self, sink: ObjectSink) -> bytes | None:
-        if not self._items:
-            return None
-        return bytes.fromhex(sink.write("tree", format_tree(self._items)))
+        data = changed_tree(self._there, self._changes)
+        return bytes.fromhex(sink.write("tree", data)) if data else None
 
 
 _Stack = list[tuple[bytes, _Folder]]
