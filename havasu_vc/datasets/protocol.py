@@ -191,15 +191,19 @@ class DatasetEdit(Protocol):
         """Check changes against the dataset that is edited and take them in."""
 
     def join(self, theirs: Dataset) -> bool:
-        """Take the place of what another side has alone, whose content this edit has too.
-
-        Return whether there is any such thing.
-        """
+        """Take the place of what another side has alone and this edit has too; whether any is."""
 
     def adopt_rows(self, base: Dataset, theirs: Dataset) -> bool:
         """Take rows as they are stored in `theirs` that it alone changed since `base`.
 
         Return whether there are any: only a kind has them whose rows are stored one by one.
+        """
+
+    def take_alone(self, base: Dataset, theirs: Dataset) -> Sequence[tuple[Any, ...]] | None:
+        """Take rows that `theirs` alone changed since `base`, unread, and count them.
+
+        Return the keys of those that both sides changed; None where none is taken, as rows must be
+        read to tell which these are.
         """
 
     def finish(self, *, fold: bool = True) -> TreeEdit:

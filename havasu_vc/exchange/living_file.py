@@ -400,27 +400,23 @@ class LivingFile:
         known: Mapping[tuple[Any, ...], int],
         table: str,
     ) -> None:
-        """Give rows that are there other values.
-
-        A geometry that stands already is not written, which spares the R-tree.
-        """
+        """Give rows that are there other values; geometries that differ, to spare the R-tree."""
         rows, key_names = layer.encode(batch, self._srs_id(table)), layer.schema.key.names
         columns = dict(zip(layer.schema.names, rows.columns, strict=True))
         keys = [columns[name] for name in key_names]
         fids = [known[key] for key in zip(*keys, strict=True)]
         main = layer.geometry
         where = " AND ".join(f"{quoted(name)} = ?" for name in key_names)
-        others = [
-            name for name in columns if name not in key_names and (not main or name != main.name)
-        ]
+        shape = None if main is None else main.name
+        others = [name for name in columns if name not in key_names and name != shape]
         if others:
             values = ", ".join(f"{quoted(name)} = ?" for name in others)
             self._database.executemany(
                 f"UPDATE {quoted(table)} SET {values} WHERE {where}",
                 zip(*(columns[name] for name in others), *keys, strict=True),
             )
-        if main is not None:
-            name, shapes = quoted(main.name), columns[main.name]
+        if shape is not None:
+            name, shapes = quoted(shape), columns[shape]
             self._database.executemany(
                 f"UPDATE {quoted(table)} SET {name} = ? WHERE {where} AND {name} IS NOT ?",
                 zip(shapes, *keys, shapes, strict=True),

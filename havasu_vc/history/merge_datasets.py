@@ -13,10 +13,10 @@ sound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.diff import MergePlans, plan_merge
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.conflicts import (
@@ -320,7 +321,10 @@ class DatasetMerger:
                 if rows is not None:
                     edit.collect(with_renumbered(iter(()), rows, schemas))
                 return
-        changes = self._changes(schemas, plans, rows, pieces)
+        both = None
+        if plans is None and not schemas.back:
+            both = edit.take_alone(self._base, self._theirs)
+        changes = self._changes(schemas, plans, rows, pieces, both)
         edit.collect(changes if rows is None else with_renumbered(changes, rows, schemas))
 
     @property
@@ -340,8 +344,9 @@ class DatasetMerger:
         plans: MergePlans | None,
         rows: pa.Table | None,
         pieces: list[pa.RecordBatch],
+        both: Sequence[tuple[Any, ...]] | None,
     ) -> Iterator[ChangeBatch]:
-        for step in self._steps(schemas, plans):
+        for step in self._steps(schemas, plans, both):
             if rows is not None and step.conflicts.num_rows:
                 step = with_resolutions(step, rows, schemas)
             if step.conflicts.num_rows:
@@ -349,7 +354,15 @@ class DatasetMerger:
             if len(step.changes):
                 yield step.changes
 
-    def _steps(self, schemas: MergeSchemas, plans: MergePlans | None) -> Iterator[MergeStep]:
+    def _steps(
+        self,
+        schemas: MergeSchemas,
+        plans: MergePlans | None,
+        both: Sequence[tuple[Any, ...]] | None = None,
+    ) -> Iterator[MergeStep]:
+        """Merge rows, all that a side changed, or those with the keys that `both` changed."""
+        if both is not None and not both:
+            return
         settings = self._settings
         if self._url is not None and plans is not None and not _for_owners(plans):
             settings = replace(settings, engine="local")  # tasks would give rows to a shared folder
@@ -358,13 +371,26 @@ class DatasetMerger:
                 stack.enter_context(settings.open_engine(view.size))
                 for view in (self._ours, self._theirs)
             ]
-            if plans is None:
+            if both is not None:
+                ours = self._changes_of(both, self._ours, engines[0])
+                theirs = self._changes_of(both, self._theirs, engines[1])
+            elif plans is None:
                 ours = row_changes(self._base, self._ours, engines[0])
                 theirs = row_changes(self._base, self._theirs, engines[1])
             else:
                 ours = planned_changes(plans.ours, self._base, self._ours, engines[0])
                 theirs = planned_changes(plans.theirs, self._base, self._theirs, engines[1])
             yield from merge_changes(ours, theirs, schemas, self._policy)
+
+    def _changes_of(
+        self, keys: Sequence[tuple[Any, ...]], side: Dataset, engine: Engine
+    ) -> Iterator[ChangeBatch]:
+        """Yield what a side changed of rows with some keys."""
+        tasks = self._base.compare_rows(side, keys)
+        assert tasks is not None  # such are named only where paths tell which rows those are
+        for batch in engine.run(tasks):
+            if batch.num_rows:
+                yield ChangeBatch(batch)
 
     def _conflicts(self, pieces: list[pa.RecordBatch], merged: Schema) -> DatasetConflicts | None:
         if not pieces and not self._waiting:

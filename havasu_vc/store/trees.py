@@ -72,7 +72,7 @@ _WHOLE_ENTRY = re.compile(rb"[0-7]{5,6} [^/\x00]+\x00.{20}", re.DOTALL)
 Leaf: TypeAlias = tuple[bytes, bytes]
 """Mode and raw id."""
 Named: TypeAlias = FlatTree | dict[bytes, Leaf]
-"""What is in a tree, by name."""
+"""The entries of a tree, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,9 @@ class LinesEdit(AbstractContextManager["LinesEdit"]):
     def adopt_rows(self, base: Dataset, theirs: Dataset) -> bool:
         return False
 
+    def take_alone(self, base: Dataset, theirs: Dataset) -> None:
+        return None
+
     def finish(self, *, fold: bool = True) -> TreeEdit:
         view = self.dataset
         blobs: dict[str, Change] = {

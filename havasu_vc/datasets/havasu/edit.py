@@ -161,6 +161,10 @@ class Edit:
         """Take no row as it is stored: a file holds many, which may not all be wanted."""
         return False
 
+    def take_alone(self, base: Dataset, theirs: Dataset) -> None:
+        """Take none: a file holds many rows, of which each side may have changed some."""
+        return None
+
     def touch(self, keys: Hashes | None) -> None:
         """Note that the rows of some keys change; None for too many to name."""
         self._touched.take(keys)

@@ -109,8 +109,12 @@ def rows_diff(
     Keys are numbers or text, in the order of the key's columns.
     """
     wanted = sorted(keys)
-    sides = old.files_of(wanted), new.files_of(wanted)
-    return [task_of(diff_files, *sides, old.form(), new.form())]
+    tasks = []
+    for start in range(0, len(wanted), TASK_ROWS):
+        some = wanted[start : start + TASK_ROWS]
+        sides = old.files_of(some), new.files_of(some)
+        tasks.append(task_of(diff_files, *sides, old.form(), new.form()))
+    return tasks
 
 
 def _side(

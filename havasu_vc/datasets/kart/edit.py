@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.datasets.kart.diff import can_pair
+from havasu_vc.datasets.kart.trees import Blobs, Files, changed_files
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.pairing import check_order, conform, describe_key, equal_columns, equal_rows
 from havasu_vc.datasets.protocol import TreeEdit
@@ -120,6 +122,44 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         for name, blob in theirs.folder.blobs("meta/legend") if self._adopted else ():
             self.documents[f"meta/legend/{name}"] = theirs.folder.read_blob(blob)
         return bool(self._adopted)
+
+    def take_alone(self, base: Dataset, theirs: Dataset) -> list[tuple[Any, ...]] | None:
+        """Take the features that `theirs` alone changed since `base`, by their ids, and count them.
+
+        Returns the keys of those that both sides changed, and not alike; None, and nothing is
+        taken, where an id does not tell that of a row, as under another schema.
+        """
+        before, ours, other = (cast("DatasetInFeatures", v) for v in (base, self.dataset, theirs))
+        same = before.schema == ours.schema == other.schema == self.schema == self._given
+        pairs = same and can_pair(before, ours) and can_pair(before, other)
+        if ours.storage.sink is None or not pairs:
+            return None
+        found = changed_files(before.objects, other.objects, before.features, other.features)
+        if not found.names:
+            return []
+        columns = Files(found.folders, found.names, Blobs(None)).keys(other.form())
+        if not {type(value) for column in columns for value in column} <= {int, str}:
+            return None
+        here = ours.find(found.folders, found.names)
+        alone, both = [], []
+        for at, (mine, old, new) in enumerate(zip(here, found.old, found.new, strict=True)):
+            if mine == old:
+                alone.append(at)
+            elif mine != new:
+                both.append(at)
+        self._features.add(
+            [found.folders[at] for at in alone],
+            [found.names[at] for at in alone],
+            [found.new[at] for at in alone],
+        )
+        inserts = sum(found.old[at] is None for at in alone)
+        deletes = sum(found.new[at] is None for at in alone)
+        self.counts += ChangeCounts(inserts, len(alone) - inserts - deletes, deletes)
+        for name, blob in other.folder.blobs("meta/legend") if alone else ():
+            self.documents[f"meta/legend/{name}"] = other.folder.read_blob(blob)
+        ids = list(ours.schema.identifier_ids)
+        order = [columns[ids.index(field.id)] for field in ours.key.fields]
+        return [tuple(column[at] for column in order) for at in both]
 
     def _add(
         self, folders: Sequence[bytes], names: Sequence[bytes], ids: Sequence[bytes | None]

@@ -3,6 +3,7 @@
 Kart's files are made here as Kart makes them; with Kart itself, `tests/compat` does the same.
 """
 
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -339,3 +340,47 @@ def test_columns_that_both_sides_add_are_in_conflict_in_karts_place(
         names = [each[1] for each in database.execute("PRAGMA table_info(points)")]
     assert (names, row) == (["id", "name", "size"], (3, "c", 3))
     assert "working copy clean" in run(repo, "status")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_one_side_changed_are_merged_file_by_file(seed: int, tmp_path: Path) -> None:
+    """What git makes of the files is what we make of the rows, and counts are of rows."""
+    drawn = random.Random(seed)
+    repo, source = tmp_path / "repo", tmp_path / "points.csv"
+    source.write_text("id,name\n" + "".join(f"{key},a{key}\n" for key in range(0, 600, 2)))
+    succeed(invoke(["init", repo, "--kart"]))
+    run(repo, "import", source, "--primary-key", "id")
+    run(repo, "create-workingcopy", "repo.gpkg")
+    sides: dict[str, dict[int, str | None]] = {"side": {}, "main": {}}
+    for key in drawn.sample(range(600), 90):
+        new = None if drawn.random() < 0.3 and key % 2 == 0 else f"b{key}"
+        for side in drawn.choice([["side"], ["main"], ["side", "main"]]):
+            sides[side][key] = new
+    run(repo, "branch", "side")
+    for side, changes in sides.items():
+        run(repo, "switch", side)
+        with editor(repo / "repo.gpkg") as database:
+            for key, name in changes.items():
+                database.execute("DELETE FROM points WHERE id = ?", (key,))
+                if name is not None:
+                    database.execute("INSERT INTO points VALUES (?, ?)", (key, name))
+        run(repo, "commit", "-m", side)
+
+    alone = {key: name for key, name in sides["side"].items() if key not in sides["main"]}
+    counts = {
+        "inserts": sum(key % 2 == 1 for key in alone),
+        "updates": sum(key % 2 == 0 and name is not None for key, name in alone.items()),
+        "deletes": sum(name is None for name in alone.values()),
+    }
+    merged = Repo.open(repo).merge("side").changes["points"]
+    assert {name: getattr(merged, name) for name in counts} == counts
+    model: dict[int, str | None] = {key: f"a{key}" for key in range(0, 600, 2)}
+    model |= sides["main"] | sides["side"]
+    assert rows(repo) == sorted((key, name) for key, name in model.items() if name is not None)
+
+    git = pygit2.init_repository(str(tmp_path / "plain"), bare=True)
+    git.odb.add_disk_alternate(str(repo / ".kart/objects"))
+    tip = git[(repo / ".kart/refs/heads/main").read_text().strip()].peel(pygit2.Commit)
+    ours, theirs = (parent.tree for parent in tip.parents)
+    base = tip.parents[0].parents[0].tree
+    assert git.merge_trees(base, ours, theirs).write_tree(git) == tip.tree.id
