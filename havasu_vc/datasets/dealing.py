@@ -26,10 +26,20 @@ from havasu_vc.errors import KeyViolationError
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
-from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.model.task import RunsEach, Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
-__all__ = ["DEALT", "Cuts", "SortedPieces", "cuts_between", "deal", "dealt", "sample"]
+__all__ = [
+    "DEALT",
+    "Cuts",
+    "SortedPieces",
+    "cuts_between",
+    "cuts_by_sample",
+    "deal",
+    "dealt",
+    "repeated_keys",
+    "sample",
+]
 
 DEALT = pa.schema([("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary())])
 """The yield of dealing: for which interval, how many rows, and the rows."""
@@ -233,3 +243,55 @@ def cuts_between(samples: Iterable[pa.RecordBatch], parts: int) -> Sequence[Any]
     values = pc.take(table.column("value"), arrow_array(np.searchsorted(ends, wanted, "right")))
     first = table.column("value")[0].as_py()
     return tuple(v for v in dict.fromkeys(values.to_pylist()) if v is not None and v > first)
+
+
+def cuts_by_sample(
+    engine: RunsEach, keys: Sequence[Task], names: tuple[str, ...], parts: int
+) -> Cuts:
+    """Return where to cut keys that some tasks yield into so many intervals of about as many."""
+    sampling = [task_of(sample, (), task, names[0]) for task in keys]
+    found = engine.run_dealt([], sampling, description="Looking for keys")
+    return Cuts(names, tuple(cuts_between(found, parts)))
+
+
+def repeated_keys(
+    engine: RunsEach, keys: Sequence[Task], names: tuple[str, ...], rows: int | None, most: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield keys that stand more than once in what some tasks yield, with a column `times`.
+
+    Rows that lack a part of their key are no matter. Of each interval at most so many are named.
+    """
+    keys = [task_of(whole_keys, task, names) for task in keys]
+    parts = max((rows or 0) // _ROWS_A_PART, len(keys) if rows is None else 1, 1)
+    cuts = cuts_by_sample(engine, keys, names, parts)
+    owners = [task_of(own_repeated, (), names, most) for _ in range(len(cuts.values) + 1)]
+    dealing = [task_of(deal, task, cuts) for task in keys]
+    yield from engine.run_dealt(dealing, owners, description="Comparing keys")
+
+
+_ROWS_A_PART = 1 << 20
+
+
+@kernel
+def whole_keys(task: Task, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the key columns of a task's rows, where none of them is null."""
+    for batch in run_task(task):
+        yield batch.select(list(names)).drop_null()
+
+
+@kernel
+def own_repeated(
+    pieces: tuple[tuple[int, Task], ...], names: tuple[str, ...], most: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield keys that were dealt more than once, each with how often, at most so many."""
+    given = SortedPieces([run_task(task) for _, task in pieces], names)
+    for _, batch in given.below(None):
+        if batch is None or not most:
+            continue
+        counted = (
+            pa.Table.from_batches([batch]).group_by(list(names)).aggregate([([], "count_all")])
+        )
+        twice = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, most)
+        for each in twice.rename_columns([*names, "times"]).combine_chunks().to_batches():
+            most -= each.num_rows
+            yield each

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from havasu_vc.datasets.folder import Folder
-    from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, NewTable, RunsEach
+    from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, NewTable
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.model.findings import Finding
     from havasu_vc.model.schema import Schema
+    from havasu_vc.model.task import RunsEach
 
 __all__ = [
     "DEFAULT",

@@ -56,21 +56,11 @@ __all__ = [
     "Predicate",
     "Reading",
     "RunTasks",
-    "RunsEach",
     "TreeEdit",
 ]
 
 RunTasks: TypeAlias = "Callable[[list[Task]], Iterator[pa.RecordBatch]]"
 """A function that runs tasks, such as an engine's."""
-
-
-class RunsEach(Protocol):
-    """Runs tasks and says whose batch each is, such as an engine."""
-
-    def run_each(
-        self, tasks: Sequence[Task], *, description: str = ""
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the batches of all tasks in order, each with the index of its task."""
 
 
 _ITEMS = ("title", "description", "schema.json")

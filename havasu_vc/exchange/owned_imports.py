@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import Cuts, SortedPieces, cuts_between, deal, sample
+from havasu_vc.datasets.dealing import SortedPieces, cuts_by_sample, deal
 from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report, report_batch
 from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
@@ -60,9 +60,7 @@ def files_dealt(
     description: str = "Importing",
 ) -> list[WrittenFile]:
     """Return the files that owners of intervals of keys make of all rows, and put at a URL."""
-    sampling = [task_of(sample, (), task, names[0]) for task in keys]
-    found = engine.run_dealt([], sampling, description="Looking for keys")
-    cuts = Cuts(names, tuple(cuts_between(found, -(-input_bytes // PART_BYTES))))
+    cuts = cuts_by_sample(engine, keys, names, -(-input_bytes // PART_BYTES))
     dealing = [task_of(deal, task, cuts) for task in tasks]
     owners = [
         task_of(own_new, (), number, names, layout, url) for number in range(len(cuts.values) + 1)

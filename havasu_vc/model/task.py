@@ -11,8 +11,8 @@ several threads at once.
 
 import importlib
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, ParamSpec, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ParamSpec, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "Kernel",
+    "RunsEach",
     "Task",
     "is_busy",
     "keeps_python_busy",
@@ -124,3 +125,20 @@ def run_task(task: Task) -> Iterator[pa.RecordBatch]:
 
 def _name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
+
+
+class RunsEach(Protocol):
+    """Runs tasks and says whose batch each is, such as an engine."""
+
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches of all tasks in order, each with the index of its task.
+
+        Those that need no file of this machine may run `anywhere`.
+        """
+
+    def run_dealt(
+        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Run tasks that deal rows out, then their owners, and yield what these yield."""

@@ -31,7 +31,7 @@ from havasu_vc.checkouts import (
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.far import FarDataset, far_dataset
+from havasu_vc.datasets.havasu.far import FarDataset, as_seen, far_dataset
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
@@ -130,6 +130,8 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
             view = repo.view(folder, revision.name)
             try:
                 with repo.settings.open_engine(view.size if full else 0) as engine:
+                    if full and engine.apart:
+                        view = as_seen(view)
                     for each in findings_in(view, engine, full=full, checked=checked):
                         yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
             except HavasuError as error:

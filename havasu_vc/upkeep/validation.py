@@ -30,6 +30,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.dealing import repeated_keys
+from havasu_vc.datasets.havasu.far import as_seen, is_apart
 from havasu_vc.datasets.kinds import findings_in
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -59,6 +61,7 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.object_urls import is_url
 
 __all__ = ["Broken", "Issue", "Level", "Validation", "broken_rules", "check_keys", "check_rows"]
 
@@ -88,7 +91,7 @@ class Validation:
             path, _, at = parted_at_revision(target, known)
             if target in known:
                 yield from self._dataset(target, revision, warnings=warnings)
-            elif os.path.exists(target) or parse_table_location(target) is not None:
+            elif _is_location(target):
                 yield from self._location(target, tuple(primary_key), warnings=warnings)
             elif at and not os.path.exists(path):
                 yield from self._dataset(path, at, warnings=warnings)
@@ -107,14 +110,14 @@ class Validation:
         except (CorruptionError, StateError) as error:
             yield Issue(path, Level.ERROR, "broken", error.message)
             return
-        tasks, unreadable = None, ""
-        try:
-            # Before anything is looked at: files come that plain git left at the remote.
-            tasks = view.scan()
-        except HavasuError as error:
-            unreadable = error.message
+        tasks, unreadable, broken = None, "", False
         with self._repo.settings.open_engine(view.size) as engine:
-            broken = False
+            try:
+                view = as_seen(view) if engine.apart else view
+                # Before anything is looked at: files come that plain git left at the remote.
+                tasks = view.scan()
+            except HavasuError as error:
+                unreadable = error.message
             for issue in _of_dataset(path, view, engine):
                 broken = True
                 yield issue
@@ -123,9 +126,9 @@ class Validation:
                     yield Issue(path, Level.ERROR, "unreadable", unreadable)
                 return
             srids = _srids(view.schema, view.crs)
-            yield from check_rows(
-                path, tasks, view.schema, srids, engine, warnings=warnings, allowed=self._allowed
-            )
+            how: dict[str, Any] = {"warnings": warnings, "allowed": self._allowed}
+            how["anywhere"] = is_apart(view)
+            yield from check_rows(path, tasks, view.schema, srids, engine, **how)
 
     def _location(self, location: str, key: tuple[str, ...], *, warnings: bool) -> Iterator[Issue]:
         options = SourceOptions(primary_key=key or None)
@@ -133,8 +136,18 @@ class Validation:
             name = location if source.name in location else f"{location}:{source.name}"
             with self._repo.settings.open_engine(source.input_bytes) as engine:
                 yield from _of_source(
-                    name, source, engine, warnings=warnings, allowed=self._allowed
+                    name,
+                    source,
+                    engine,
+                    warnings=warnings,
+                    allowed=self._allowed,
+                    anywhere=is_url(location),
                 )
+
+
+def _is_location(target: str) -> bool:
+    """Whether a target is a place that `import` takes a table from."""
+    return os.path.exists(target) or is_url(target) or parse_table_location(target) is not None
 
 
 def _of_dataset(path: str, view: Dataset, engine: Engine) -> Iterator[Issue]:
@@ -146,18 +159,25 @@ def _of_dataset(path: str, view: Dataset, engine: Engine) -> Iterator[Issue]:
 
 
 def _of_source(
-    name: str, source: Source, engine: Engine, *, warnings: bool, allowed: Sequence[str]
+    name: str,
+    source: Source,
+    engine: Engine,
+    *,
+    warnings: bool,
+    allowed: Sequence[str],
+    anywhere: bool,
 ) -> Iterator[Issue]:
     srids = _srids(source.schema, source.crs)
     broken = False
-    how: dict[str, Any] = {"warnings": warnings, "allowed": allowed}
+    how: dict[str, Any] = {"warnings": warnings, "allowed": allowed, "anywhere": anywhere}
     rows = check_rows(name, source.tasks(), source.schema, srids, engine, **how)
     for issue in rows:
         broken = broken or issue.rule == "unreadable"
         yield issue
     if source.schema.key.names and not broken:
         keys = source.tasks(source.schema.key.names)
-        yield from check_keys(name, keys, source.schema, source.rows, engine)
+        check = check_dealt_keys if anywhere and engine.apart else check_keys
+        yield from check(name, keys, source.schema, source.rows, engine)
 
 
 def _srids(schema: Schema, definitions: Mapping[str, str]) -> dict[str, int]:
@@ -218,14 +238,17 @@ def check_rows(
     *,
     warnings: bool,
     allowed: Sequence[str] = (),
+    anywhere: bool = False,
 ) -> Iterator[Issue]:
     """Yield what is wrong with the rows of tasks; `srids` are those of geometry columns.
 
-    `allowed` are the places where files of rasters may be looked for.
+    `allowed` are the places where files of rasters may be looked for. Tasks that need no file of
+    this machine may run `anywhere`.
     """
     how = (schema, dict(srids), warnings, tuple(allowed))
     checking = [task_of(broken_rows, task, *how) for task in tasks]
-    for _, batch in engine.run_each(checking, description=f"Checking {name}"):
+    what = f"Checking {name}"
+    for _, batch in engine.run_each(checking, description=what, anywhere=anywhere):
         yield from _issues(name, batch)
 
 
@@ -239,6 +262,17 @@ def check_keys(
     checking = [task_of(equal_keys, task, keys) for task in dealt]
     for _, batch in engine.run_each(checking, description=f"Comparing the keys of {name}"):
         yield from _issues(name, batch)
+
+
+def check_dealt_keys(
+    name: str, tasks: Sequence[Task], schema: Schema, rows: int | None, engine: Engine
+) -> Iterator[Issue]:
+    """Yield the same where machines share no folder, so that keys are dealt out by their values."""
+    keys = schema.select(schema.key.names)
+    for batch in repeated_keys(engine, tasks, keys.names, rows, MOST_ROWS):
+        for row, times in enumerate(batch.column("times").to_pylist()):
+            key = {each: _json_value(batch.column(each)[row].as_py()) for each in keys.names}
+            yield Issue(name, Level.ERROR, "key", f"{times} rows have this key", None, key)
 
 
 def _issues(name: str, batch: pa.RecordBatch) -> Iterator[Issue]:

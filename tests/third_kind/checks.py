@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.findings import Finding
+from havasu_vc.model.task import RunsEach
 from tests.third_kind.view import LinesDataset
 
 

@@ -15,11 +15,12 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from havasu_vc.datasets.havasu.far import is_apart
 from havasu_vc.datasets.havasu.file_checks import check_files
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.soundness import require_format
-from havasu_vc.datasets.protocol import DatasetInFiles, RunsEach
+from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import (
     CrsError,
     HavasuError,
@@ -32,6 +33,7 @@ from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.lfs import Pointer, parse_pointer
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.findings import Finding, Findings
+from havasu_vc.model.task import RunsEach
 
 __all__ = ["check_contents", "check_dataset"]
 
@@ -236,8 +238,9 @@ def _check_stored(
 ) -> dict[str, Entry]:
     """Check that files are in the store at their size, and linked ones where they stay.
 
-    Returns those that are.
+    Returns those that are, and those that are read in a bucket.
     """
+    apart = is_apart(view)
     here = {}
     derived: set[str] = set()
     with suppress(HavasuError):
@@ -250,6 +253,12 @@ def _check_stored(
             continue
         if file in derived:
             here[file] = entry
+            continue
+        if apart:
+            here[file] = entry  # tasks read it elsewhere
+            if view.storage.files.has(file):
+                with findings.catching(f"{view.path}: data file {file}"):
+                    view.storage.files.verify(file)
             continue
         if view.storage.on_demand and not view.storage.files.has(file):
             continue  # it comes when something reads it

@@ -17,17 +17,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.dealing import repeated_keys
 from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_digests
+from havasu_vc.datasets.havasu.far import is_apart
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.keys import KeyCache
 from havasu_vc.datasets.havasu.locate import sound_key_cache
-from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups, read_rows
+from havasu_vc.datasets.havasu.parquet import (
+    Positions,
+    file_name,
+    open_parquet,
+    read_row_groups,
+    read_rows,
+)
 from havasu_vc.datasets.havasu.projection import lacks
-from havasu_vc.datasets.havasu.verify import mark_verified, verify_delete_file
+from havasu_vc.datasets.havasu.verify import (
+    mark_verified,
+    verify_delete_file,
+    verify_deleted_rows,
+)
 from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.datasets.pairing import describe_key
-from havasu_vc.datasets.protocol import DatasetInFiles, RunsEach
-from havasu_vc.errors import CorruptDataFileError, GeometryError, HavasuError
+from havasu_vc.datasets.protocol import DatasetInFiles
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    DataFileNotFoundError,
+    GeometryError,
+    HavasuError,
+)
 from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, from_scalar, parse_entry
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.raster_v1 import raster_headers
@@ -38,9 +55,11 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.findings import Finding, Findings
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.model.task import RunsEach, Task, kernel, task_of
 from havasu_vc.model.types import Encoding, Field, children
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_systems import object_system, reporting_store_errors
+from havasu_vc.store.object_urls import is_url, shown_url
 
 __all__ = ["ValueCheck", "check_data_file", "check_files", "duplicate_keys", "parse_bound"]
 
@@ -57,28 +76,42 @@ def check_files(
     whole: bool,
     summed: bool,
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the files of a dataset that are in the store.
+    """Yield what is wrong with the files of a dataset that are in the store, or in a bucket.
 
     `whole` says that these are all, so that they can be added up, and `summed` that
     there is a snapshot to compare that with.
     """
     deletes = [entry for entry in here.values() if entry.content is Content.DELETES]
     findings = Findings()
-    sound = [entry for entry in deletes if _check_delete_file(view, entry, here, findings, checked)]
     tasks: list[Task] = []
     files: list[Entry] = []
+    apart = is_apart(view)
+    if apart:
+        # Nobody else reads what is in a bucket.
+        sound = deletes
+        for entry in deletes:
+            with findings.catching(f"{view.path}: delete file {entry.file}"):
+                hashed = entry.file not in checked and entry.file not in view.derived_files
+                tasks.append(_task_of_deletes(view, entry, here, hashed=hashed))
+                files.append(entry)
+    else:
+        sound = [
+            each for each in deletes if _check_delete_file(view, each, here, findings, checked)
+        ]
     for entry in here.values():
         if entry.content is Content.DATA:
             with findings.catching(f"{view.path}: data file {entry.file}"):
                 tasks.append(_task(view, entry, sound, hashed=entry.file not in checked))
                 files.append(entry)
     digests = Digests()
-    for number, batch in engine.run_each(tasks, description=f"Checking {view.path}"):
+    what = f"Checking {view.path}"
+    for number, batch in engine.run_each(tasks, description=what, anywhere=apart):
         for row in batch.to_pylist():
             if row["digests"] is not None:
                 digests.add(parse_digests(row["digests"]))
                 continue
-            where = f"{view.path}: data file {files[number].file}"
+            kind = "data" if files[number].content is Content.DATA else "delete"
+            where = f"{view.path}: {kind} file {files[number].file}"
             findings.add(where, row["message"], row["hint"], row["column"])
     checked |= {entry.file for entry in files}
     yield from findings.found
@@ -86,7 +119,17 @@ def check_files(
         # What is missing or damaged cannot be added up.
         if summed:
             yield from _check_digests(view, digests)
-        yield from duplicate_keys(view, files)
+        yield from _repeated_keys(view, engine) if apart else duplicate_keys(view, files)
+
+
+def _repeated_keys(view: DatasetInFiles, engine: RunsEach) -> Iterator[Finding]:
+    """Yield the keys that more than one live row has, found where no key caches are."""
+    names = view.key.names
+    if names:
+        keys = view.scan(names)
+        for batch in repeated_keys(engine, keys, names, view.rows, MOST_FINDINGS):
+            for *key, _ in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield Finding(view.path, f"the key {describe_key(tuple(key))} stands twice")
 
 
 def _check_digests(view: DatasetInFiles, digests: Digests) -> Iterator[Finding]:
@@ -136,6 +179,31 @@ def _task(view: DatasetInFiles, entry: Entry, deletes: Sequence[Entry], *, hashe
     )
 
 
+def _task_of_deletes(
+    view: DatasetInFiles, entry: Entry, here: Mapping[str, Entry], *, hashed: bool
+) -> Task:
+    data = {file: view.file_path(here[file]) for file in entry.targets if file in here}
+    schema = view.past_schema(entry.schema)
+    return task_of(
+        check_delete_file, view.file_path(entry), format_entry(entry), schema, data, hashed
+    )
+
+
+@kernel
+def check_delete_file(
+    path: str, document: bytes, schema: Schema, data: dict[str, str], hashed: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for what is wrong with a delete file; `data` are the files it deletes from."""
+    file = file_name(path)
+    entry = parse_entry(document, file, file)
+    try:
+        if hashed:
+            _check_hash(path)
+        verify_deleted_rows(path, entry, schema, data)
+    except HavasuError as error:
+        yield _report(error.message, error.hints[0] if error.hints else None)
+
+
 @kernel
 def check_data_file(
     path: str,
@@ -150,7 +218,7 @@ def check_data_file(
     `written` is the schema that the entry names, `schema` the dataset's; with `hashed`
     the bytes of the file are hashed too.
     """
-    file = Path(path).name
+    file = file_name(path)
     entry = parse_entry(document, file, file)
     try:
         if hashed:
@@ -170,11 +238,28 @@ def check_data_file(
 
 
 def _check_hash(path: str) -> None:
-    name = Path(path).name
-    with Path(path).open("rb", buffering=0) as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    name = file_name(path)
+    if is_url(path):
+        found = _hash_at(path)
+    else:
+        with Path(path).open("rb", buffering=0) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != name:
         raise CorruptDataFileError(name, f"its bytes have the hash {found}")
+
+
+def _hash_at(url: str) -> str:
+    """Return the hash of an object, which is read as a stream."""
+    found = hashlib.sha256()
+    system, path = object_system(url)
+    with reporting_store_errors(shown_url(url), "read"):
+        try:
+            with system.open_input_stream(path) as stream:
+                while data := stream.read(1 << 20):
+                    found.update(data)
+        except FileNotFoundError:
+            raise DataFileNotFoundError(file_name(url)) from None
+    return found.hexdigest()
 
 
 def _problems(

@@ -18,11 +18,12 @@ from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import DatasetInFiles
 
-__all__ = ["mark_verified", "verify_deletes"]
+__all__ = ["mark_verified", "verify_delete_file", "verify_deleted_rows", "verify_deletes"]
 
 
 def mark_verified(folder: Path, file: str) -> None:
@@ -57,17 +58,23 @@ def verify_deletes(
 
 def verify_delete_file(view: DatasetInFiles, entry: Entry) -> None:
     """Raise `CorruptDataFileError` unless a delete file carries the rows that it deletes."""
-    path = view.file_path(entry)
+    known = view.entries
+    data = {
+        file: view.file_path(known[file]) if file in known else str(view.storage.path(file))
+        for file in entry.targets
+    }
+    verify_deleted_rows(view.file_path(entry), entry, view.past_schema(entry.schema), data)
+
+
+def verify_deleted_rows(path: str, entry: Entry, schema: Schema, data: Mapping[str, str]) -> None:
+    """Raise `CorruptDataFileError` unless a file carries the rows that it deletes from others.
+
+    `data` are the places of those, by name.
+    """
     positions = read_positions(path)
     counts = {file: len(found) for file, found in positions.items()}
     if counts != dict(entry.targets):
         raise CorruptDataFileError(entry.file, "it deletes other rows than its entry says")
-    known = view.entries
-    data = {
-        file: view.file_path(known[file]) if file in known else str(view.storage.path(file))
-        for file in positions
-    }
-    schema = view.past_schema(entry.schema)
     for deletion in read_deleted_rows(path, schema, positions, data):
         there = read_rows(data[deletion.file], schema, deletion.positions)
         if not equal_rows(there, deletion.rows, schema, schema).all():

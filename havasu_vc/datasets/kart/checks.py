@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from havasu_vc.datasets.kart.trees import Blobs, Files, Form, batches, leaves
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CorruptionError, HavasuError
 from havasu_vc.model.findings import Finding
+from havasu_vc.model.task import RunsEach
 
 __all__ = ["check_dataset"]
 
