@@ -89,7 +89,7 @@ def collect_owned(
             if url is None and not edit.dataset.storage.has(file.entry.file):
                 raise EngineError(
                     f"what the worker on {report.host} wrote is not here: {file.entry.file}",
-                    hints=("nothing was committed", UNSEEN),
+                    hints=UNSEEN,
                 )
         edit.take_report(report, elsewhere=url is not None)
         if report.aside:

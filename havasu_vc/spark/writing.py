@@ -39,6 +39,7 @@ from havasu_vc.datasets.dealing import dealt
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.far import sent
+from havasu_vc.datasets.havasu.owners import UNSEEN
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
 from havasu_vc.datasets.pairing import conform
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
@@ -256,7 +257,6 @@ _REPORT = "part int, host string, name string, num_rows bigint, size bigint, rea
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _GROUP_BYTES = 32 << 20
-_SHARED = "the repository must be in a folder that all machines of the cluster share under one path"
 _ABSENT = "absent"
 
 
@@ -371,7 +371,7 @@ def _found(path: Path) -> tuple[int, int] | None:
 
 
 def _unreachable(message: str) -> EngineError:
-    return EngineError(message, hints=("nothing was committed", _SHARED))
+    return EngineError(message, hints=UNSEEN)
 
 
 # Streams into a dataset: each batch is a commit, made once however often Spark gives it again.

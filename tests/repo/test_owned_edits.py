@@ -1,6 +1,7 @@
 """Edits that are made interval by interval agree with a plain model, however keys are cut."""
 
 import random
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.datasets.havasu import edit, ledger
+from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.kinds import require_files
-from havasu_vc.errors import KeyViolationError
+from havasu_vc.errors import EngineError, KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_edits
 from tests.repo.tables import BY_ID, points, rows, write
@@ -166,3 +168,13 @@ def test_a_key_that_comes_twice_changes_nothing(tmp_path: Path, cutting: str) ->
     file = write(tmp_path / "twice.parquet", twice)
     with refuses(repo, KeyViolationError, match="points: the key 7 is there twice"):
         repo.import_(file, "points", replace=True)
+
+
+def test_a_machine_that_does_not_see_the_repository_says_what_to_do(tmp_path: Path) -> None:
+    with ExitStack() as stack, pytest.raises(EngineError) as caught:
+        store_at(str(tmp_path / "elsewhere"), stack)
+    assert "does not see the folder" in caught.value.message
+    nothing, share, bucket = caught.value.hints
+    assert nothing == "nothing was committed"
+    assert "all machines of the cluster share" in share
+    assert "git config havasu.data.fetch on-demand" in bucket

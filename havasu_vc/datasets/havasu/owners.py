@@ -32,8 +32,13 @@ __all__ = [
     "report_batch",
 ]
 
-UNSEEN = "the repository must be in a folder that all machines of the cluster share under one path"
-"""The way on where a machine does not see what others wrote."""
+UNSEEN = (
+    "nothing was committed",
+    "the repository must be in a folder that all machines of the cluster share under one path",
+    "or its data in a bucket: `git config havasu.data.url s3://…`, then "
+    "`git config havasu.data.fetch on-demand`",
+)
+"""The ways on where a machine does not see what others wrote."""
 _REPORT = pa.schema([("report", pa.binary())])
 
 

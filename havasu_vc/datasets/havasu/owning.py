@@ -488,7 +488,7 @@ def store_at(place: str, stack: ExitStack) -> DataFileStore:
     if not Path(place).is_dir():
         raise EngineError(
             f"the worker on {platform.node()} does not see the folder {place}",
-            hints=("nothing was committed", UNSEEN),
+            hints=UNSEEN,
         )
     return DataFileStore(Path(place))
 
