@@ -1,26 +1,33 @@
-"""A folder of GeoParquet files, each written by a task: threads here, or executors.
+"""A folder of GeoParquet files, here or in a bucket, each written by a task: threads, or executors.
 
     .NAME.1f3a…/attempts    files that are being written, one for each attempt of a task
     .NAME.1f3a…/parts       files that are whole; at the end this is the folder NAME
 
 An engine may run a task twice, and either attempt may outlive the export: none writes to a
 file that another has, and none finds its way into the folder once that has its name.
+
+In a bucket nothing can be renamed: a file is whole on the disk of whoever writes it, and is then
+put under a name that no other export has.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
+from pyarrow import fs
 
 from havasu_vc.datasets.havasu.owners import report_batch
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.export import Written, outgoing_geometries
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.formats import ExportFormat
@@ -30,9 +37,17 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors, swap_folders
+from havasu_vc.store.object_systems import (
+    object_size,
+    object_system,
+    put_object,
+    remove_object,
+    reporting_store_errors,
+)
+from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.store.system import sync_file
 
-__all__ = ["write_parquet_dataset"]
+__all__ = ["write_parquet_dataset", "write_parquet_objects"]
 
 _ATTEMPTS, _PARTS = "attempts", "parts"
 _ELSEWHERE = "choose another folder"
@@ -51,10 +66,7 @@ def write_parquet_dataset(
 
     Names of files are in the order of rows.
     """
-    form = form or ParquetForm()
-    form.check()
-    notes = Notes()
-    outgoing_geometries(header, ExportFormat.GEOPARQUET, crs, notes)
+    form, notes = _begun(header, crs, form)
     rows, empty = 0, None
     with _replacing(folder, overwrite=overwrite) as beside:
 
@@ -71,6 +83,17 @@ def write_parquet_dataset(
         if rows and empty is not None:
             empty.unlink()
     return Written(rows, tuple(notes.lines))
+
+
+def _begun(
+    header: DatasetHeader, crs: str | None, form: ParquetForm | None
+) -> tuple[ParquetForm, Notes]:
+    """Return the form of files and where notes go, of which each may be written so."""
+    form = form or ParquetForm()
+    form.check()
+    notes = Notes()
+    outgoing_geometries(header, ExportFormat.GEOPARQUET, crs, notes)
+    return form, notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +196,106 @@ def _is_of_parquet(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) and (
         entry.name.endswith(".parquet") or entry.name.startswith("_") or entry.name.endswith(".crc")
     )
+
+
+# The same in a bucket, where readers see each file as soon as it is there.
+
+
+def write_parquet_objects(
+    url: str,
+    header: DatasetHeader,
+    parts: Parts,
+    *,
+    overwrite: bool = False,
+    crs: str | None = None,
+    form: ParquetForm | None = None,
+) -> Written:
+    """Write the rows of each part to a file below a URL; what was there goes at the end."""
+    form, notes = _begun(header, crs, form)
+    url = with_endpoint(url, os.environ)
+    before = _there(url)
+    if before and not overwrite:
+        raise InvalidArgumentError(
+            f"{shown_url(url)} has files already", hints=("--overwrite replaces them",)
+        )
+    others = [name for name in before if not name.endswith(".parquet") and name[0] != "_"]
+    if others:
+        raise InvalidArgumentError(
+            f"{shown_url(url)} has something else in it, such as {min(others)}: it is not replaced",
+            hints=(_ELSEWHERE,),
+        )
+    run, rows, empty = uuid.uuid4().hex[:12], 0, None
+
+    def writing(tasks: tuple[Task, ...], number: int) -> Task:
+        return task_of(put_part, tasks, number, header, crs, form, url, run)
+
+    try:
+        for part in parts.written(writing, f"Writing {header.path}"):
+            if object_size(_below(url, part.name)) != part.size:
+                raise StorageError(
+                    f"{part.name} is not in {shown_url(url)}, where its task has put it"
+                )
+            empty = empty if part.rows else part.name
+            rows += part.rows
+            for line in part.notes:
+                notes.say(line)
+        if rows and empty is not None:
+            remove_object(_below(url, empty))
+    except BaseException:
+        with suppress(StorageError):
+            for name in _there(url):
+                if run in name:
+                    remove_object(_below(url, name))
+        raise
+    for name in before:
+        remove_object(_below(url, name))
+    return Written(rows, tuple(notes.lines))
+
+
+@kernel
+def put_part(
+    tasks: tuple[Task, ...],
+    number: int,
+    header: DatasetHeader,
+    crs: str | None,
+    form: ParquetForm,
+    url: str,
+    run: str,
+) -> Iterator[pa.RecordBatch]:
+    """Put the rows of tasks into the file of a number below a URL, and report it.
+
+    Of attempts that write it, one puts it there. Without rows only the first is written.
+    """
+    notes = Notes()
+    geometries = outgoing_geometries(header, ExportFormat.GEOPARQUET, crs, notes)
+    batches = rows_of(tasks, number)
+    if batches is None:
+        return
+    name = f"part-{number:05}-{run}.parquet"
+    with tempfile.TemporaryDirectory(prefix="havasu-vc-") as folder:
+        file = Path(folder, name)
+        count = write_parquet(file, header.schema, geometries, batches, notes=notes, form=form)
+        place = _below(url, name)
+        put_object(place, file)
+    yield report_batch(_Part(name, count, object_size(place) or 0, tuple(notes.lines)))
+
+
+def _below(url: str, name: str) -> str:
+    """Return the URL of what is below another.
+
+    >>> _below("s3://bucket/maps/?region=x", "a.parquet")
+    's3://bucket/maps/a.parquet?region=x'
+    """
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=posixpath.join(parts.path or "/", name)))
+
+
+def _there(url: str) -> list[str]:
+    """Return the names of what is below a URL."""
+    system, base = object_system(url)
+    with reporting_store_errors(shown_url(url), "looked into"):
+        if system.get_file_info(base).type is fs.FileType.File:
+            raise InvalidArgumentError(f"{shown_url(url)} is no folder", hints=(_ELSEWHERE,))
+        found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
+    files = (each.path for each in found if each.type is fs.FileType.File)
+    return sorted(posixpath.relpath(path, base) for path in files)

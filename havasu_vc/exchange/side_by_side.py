@@ -46,13 +46,15 @@ class Parts:
     """Of each part the tasks that yield its rows, in order."""
     engine: Engine
     """The engine that runs the tasks that write."""
+    anywhere: bool = False
+    """Whether they need no file of this machine, to read or to write."""
 
     def written(
         self, make: Callable[[tuple[Task, ...], int], Task], description: str
     ) -> Iterator[Any]:
         """Yield what tasks report, of which there is one for each part, in order."""
         tasks = [make(part, number) for number, part in enumerate(self.tasks or [()])]
-        for batch in self.engine.run(tasks, description=description):
+        for batch in self.engine.run(tasks, description=description, anywhere=self.anywhere):
             yield parse_value(batch)
 
 

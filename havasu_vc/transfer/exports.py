@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ from havasu_vc.repo.spatial_filters import (
     rows_inside,
     was_cloned,
 )
+from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.transfer.requests import ExportRequest
 
 __all__ = ["export", "export_changes"]
@@ -58,6 +60,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     path, file, revision = request.dataset, Path(request.file), request.revision
     format, overwrite, columns = request.format, request.overwrite, request.columns
     crs, plain, parquet = request.crs, request.plain, request.parquet
+    far = _goes_far(request)
     _check(format, crs=crs, plain=plain, parquet=parquet, part_bytes=request.part_bytes)
     if request.gdal is not None and format in FOLDER_EXPORTS:
         raise InvalidArgumentError("options for GDAL go with files that GDAL writes")
@@ -67,7 +70,8 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     if format == "iceberg":
         if columns is not None:
             raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
-        return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
+        folder = str(request.file) if far else file
+        return _export_iceberg(repo, path, folder, revision, overwrite=overwrite)
     view = repo.dataset(path, revision)
     header = view.header
     if request.drop_geometry:
@@ -104,9 +108,11 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
         notes = (*notes, "all rows are written: the spatial filter limits exports to files alone")
     elif inside is not None:
         notes = (*notes, "rows outside of the spatial filter are left out, as Kart does it")
-    return ExportResult(str(file), written.rows, notes)
+    return ExportResult(str(request.file if far else file), written.rows, notes)
 
 
+_IN_BUCKETS = ("iceberg", _PARQUET_DATASET)
+"""Formats that are written to a bucket."""
 _IN_PARTS = ("delta", "iceberg-v3", _PARQUET_DATASET)
 """Formats of several files, which are written side by side."""
 
@@ -126,13 +132,17 @@ def _write_parts(
 
         with _parts(repo, view, header, None) as parts:
             return write_iceberg_3(file, header, parts, overwrite=overwrite)
-    from havasu_vc.exchange.parquet_dataset import write_parquet_dataset
+    from havasu_vc.exchange.parquet_dataset import write_parquet_dataset, write_parquet_objects
+
+    far = in_bucket(str(request.file))
 
     def write(header: DatasetHeader) -> Written:
-        with _parts(repo, view, header, request.part_bytes) as parts:
-            return write_parquet_dataset(
-                file, header, parts, overwrite=overwrite, crs=request.crs, form=request.parquet
-            )
+        form: dict[str, Any] = {"crs": request.crs, "form": request.parquet}
+        with _parts(repo, view, header, request.part_bytes, far=far) as parts:
+            if far:
+                place = str(request.file)
+                return write_parquet_objects(place, header, parts, overwrite=overwrite, **form)
+            return write_parquet_dataset(file, header, parts, overwrite=overwrite, **form)
 
     return _write_outgrown(write, header)
 
@@ -159,12 +169,20 @@ def _batches(
 
 @contextmanager
 def _parts(
-    repo: OpenRepo, view: Dataset, header: DatasetHeader, size: int | None
+    repo: OpenRepo, view: Dataset, header: DatasetHeader, size: int | None, *, far: bool = False
 ) -> Iterator[Parts]:
-    """Give the rows of a dataset, in the columns of a header, part by part."""
-    tasks = _sized_tasks(view, view.schema.select(header.schema.names))
+    """Give the rows of a dataset, in the columns of a header, part by part.
+
+    Those that go `far` need no folder of this machine.
+    """
     with repo.settings.open_engine(view.size) as engine:
-        yield Parts(parts_of(tasks, size or PART_BYTES), engine)
+        if far and engine.apart:
+            from havasu_vc.datasets.havasu.far import as_seen, is_apart
+
+            view = as_seen(view)
+            far = is_apart(view)
+        tasks = _sized_tasks(view, view.schema.select(header.schema.names))
+        yield Parts(parts_of(tasks, size or PART_BYTES), engine, far)
 
 
 def _sized_tasks(view: Dataset, schema: Schema) -> list[tuple[Task, int]]:
@@ -177,6 +195,21 @@ def _sized_tasks(view: Dataset, schema: Schema) -> list[tuple[Task, int]]:
     files.bring(entries)
     found = ((entry, list(files.scan_file(entry, schema))) for entry in entries)
     return [(task, entry.size // len(tasks)) for entry, tasks in found for task in tasks]
+
+
+def _goes_far(request: ExportRequest) -> bool:
+    """Whether a bucket is written to; raises where that cannot be."""
+    if not in_bucket(str(request.file)):
+        return False
+    if request.format not in _IN_BUCKETS:
+        raise InvalidArgumentError(
+            f"a bucket, as in {shown_url(str(request.file))}, takes folders of files alone",
+            hints=(
+                "--to parquet-dataset or --to iceberg writes one",
+                "or write to a file here, and put that there",
+            ),
+        )
+    return True
 
 
 def _check(
@@ -255,7 +288,7 @@ def _of_any_shape(schema: Schema, column: Field) -> Schema:
 
 
 def _export_iceberg(
-    repo: OpenRepo, path: str, folder: Path, revision: str, *, overwrite: bool
+    repo: OpenRepo, path: str, folder: str | Path, revision: str, *, overwrite: bool
 ) -> ExportResult:
     """Make a table of its own of a dataset, which any reader of Iceberg opens."""
     from havasu_vc.checkouts import CheckoutToRequest, check_out_to
@@ -285,6 +318,11 @@ def export_changes(
     overwrite: bool = False,
 ) -> ExportResult:
     """Write the rows that changed between two revisions, with a column that says how."""
+    if in_bucket(str(file)):
+        raise InvalidArgumentError(
+            f"changes are not written to a bucket, as {shown_url(str(file))}",
+            hints=("write them to a file here, and put that there",),
+        )
     path, file = dataset, Path(file)
     from havasu_vc.exchange.export_changes import write_changes
 

@@ -22,6 +22,7 @@ from havasu_vc.errors import StorageError
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.transfer import ExportRequest
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> G
 
 @click.command("export", cls=Command)
 @click.argument("dataset", metavar="DATASET[@REV]", shell_complete=complete_datasets)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path())
 @click.option(
     "--ref", metavar="REV", help="The revision to export; DATASET is then taken as it stands."
 )
@@ -187,7 +188,7 @@ def command(
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
     asked, into = _asked(replace(request, parquet=parquet, gdal=gdal), ref)
-    path, file, chosen = asked.dataset, Path(asked.file), asked.format
+    path, file, chosen = asked.dataset, asked.file, asked.format
     _check(asked, images=bool(keys or tiles_apart))
     if changes is not None:
         _check_changes(asked, ref)
@@ -203,7 +204,7 @@ def command(
     elif chosen == "geotiff":
         result, what = _images(repo, asked, keys, apart=tiles_apart), "raster"
     else:
-        with _folder_made(file.parent) if into else nullcontext():
+        with _folder_made(Path(file).parent) if into else nullcontext():
             result = repo.export.by(asked)
         what = "row"
     invocation.result("havasu.export/v1", copy_object(result))
@@ -218,6 +219,8 @@ def _asked(request: ExportRequest, ref: str | None) -> tuple[ExportRequest, bool
         raise click.UsageError(
             f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"
         )
+    if in_bucket(str(request.file)):
+        return replace(request, dataset=path, revision=revision), False
     chosen, file = _driver(Path(request.file), request.format)
     gdal, into = request.gdal, request.format is None and chosen is not None
     if into and chosen is not None:

@@ -1,0 +1,162 @@
+"""Folders of files are exported to a bucket, by whoever runs the tasks."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from pyarrow import fs
+from pyiceberg.table import StaticTable
+
+from havasu_vc import Repo
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
+from havasu_vc.store.object_systems import put_object
+from tests.cli.conftest import invoke
+from tests.conftest import lacking
+from tests.datasets.thresholds import tiny_thresholds
+from tests.remotes.sharing import bare, clone, files, share
+from tests.repo.points import make
+from tests.repo.tables import BY_ID, points, write
+from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+
+COUNT = 3000
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A git server of a repository whose data is in a bucket, and where that is."""
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    folder = tmp_path_factory.mktemp("exports")
+    with moto() as endpoint, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
+            patch.setenv(name, value)
+        system().create_dir("exports")
+        ours = make(folder / "ours", {1: ("one", 1), 2: ("two", 2)})
+        with tiny_thresholds(most_deltas=9, group_rows=128, small_file=0):
+            ours.import_(write(folder / "big.parquet", points(COUNT)), "big", options=BY_ID)
+            gone = pa.table({"id": pa.array(range(0, 900, 9), pa.int64())})
+            ours.write("big", gone, mode="delete")
+            ours.write("big", points(300, start=5000), mode="append")
+        share(ours, bare(folder / "server.git"), data="s3://exports/data")
+        yield folder / "server.git", endpoint
+
+
+def run(*words: str | Path) -> Result:
+    return invoke(words)
+
+
+WANTED = [*(n for n in range(COUNT) if n % 9 or n >= 900), *range(5000, 5300)]
+
+
+def system() -> fs.S3FileSystem:
+    return fs.S3FileSystem(
+        endpoint_override=os.environ["AWS_ENDPOINT_URL"].removeprefix("http://"),
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+
+
+def names(folder: str) -> list[str]:
+    selector = fs.FileSelector(f"exports/{folder}", recursive=True, allow_not_found=True)
+    return sorted(each.base_name for each in system().get_file_info(selector) if each.is_file)
+
+
+def held(folder: str) -> list[int]:
+    table = ds.dataset(f"exports/{folder}", filesystem=system(), format="parquet").to_table()
+    assert "geom" in table.column_names and b"geo" in (table.schema.metadata or {})
+    return sorted(table["id"].to_pylist())
+
+
+@pytest.fixture(params=["near", "apart"])
+def repo(
+    request: pytest.FixtureRequest,
+    bucket: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Repo:
+    """A clone without data, whose engine's machines may see no folder of it."""
+    found = clone(bucket[0], tmp_path / "theirs", data_url="s3://exports/data", on_demand=True)
+    monkeypatch.setattr(LocalEngine, "apart", request.param == "apart")
+    return found
+
+
+@pytest.fixture
+def folder(repo: Repo, tmp_path: Path) -> str:
+    """A folder of the bucket that no other test has."""
+    return f"{tmp_path.name}-{'apart' if LocalEngine.apart else 'near'}"
+
+
+def test_a_folder_of_files_is_written_and_read_by_others(repo: Repo, folder: str) -> None:
+    place = f"s3://exports/{folder}"
+    made = run("-C", repo.path, "export", "big", place, "--to", "parquet-dataset")
+    assert made.exit_code == 0 and f"Wrote 3,200 rows of big to {place}" in made.output
+    assert held(folder) == WANTED
+    if LocalEngine.apart:
+        assert files(repo) == [], "no file came here"
+
+    again = run("-C", repo.path, "export", "big", place, "--to", "parquet-dataset")
+    assert again.exit_code != 0 and "has files already" in again.stderr
+    before = names(folder)
+    small = repo.export("big", place, format="parquet-dataset", overwrite=True, part_bytes=20_000)
+    assert small.rows == len(WANTED) and small.path == place
+    assert held(folder) == WANTED
+    assert len(names(folder)) > 2 and not {*names(folder)} & {*before}
+
+    back = repo.import_(place, "again", options=BY_ID)
+    assert back.datasets["again"].inserts == len(WANTED)
+
+
+def test_what_fails_leaves_nothing(
+    repo: Repo, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"s3://exports/{folder}"
+
+    def failing(url: str, content: Path | bytes) -> None:
+        if "part-00001" in url:
+            raise EngineError("this worker has had enough")
+        put_object(url, content)
+
+    with monkeypatch.context() as patch, pytest.raises(HavasuError, match="had enough"):
+        patch.setattr("havasu_vc.exchange.parquet_dataset.put_object", failing)
+        repo.export("big", place, format="parquet-dataset", part_bytes=20_000)
+    assert names(folder) == []
+
+    pq.write_table(pa.table({"x": [1]}), f"exports/{folder}/x.txt", filesystem=system())
+    with pytest.raises(InvalidArgumentError, match="something else in it, such as x"):
+        repo.export("big", place, format="parquet-dataset", overwrite=True)
+    with pytest.raises(InvalidArgumentError, match="is no folder"):
+        repo.export("big", f"{place}/x.txt", format="parquet-dataset")
+    assert names(folder) == ["x.txt"]
+
+
+def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folder: str) -> None:
+    place = f"s3://exports/{folder}"
+    made = run("-C", repo.path, "export", "big", place, "--to", "iceberg")
+    assert made.exit_code == 0, made.stderr
+    shown = StaticTable.from_metadata(
+        f"{place}/metadata/v1.metadata.json",
+        {"s3.endpoint": bucket[1], "s3.region": "us-east-1"},
+    )
+    assert sorted(shown.scan().to_arrow()["id"].to_pylist()) == WANTED
+
+
+@pytest.mark.parametrize("how", [("--to", "delta"), (), ("--changes", "HEAD^...HEAD")])
+def test_what_is_no_folder_of_files_is_refused(
+    repo: Repo,
+    folder: str,
+    tmp_path: Path,
+    how: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = f"s3://exports/{folder}/x.parquet"
+    made = run("-C", repo.path, "export", "big", place, *how)
+    assert made.exit_code != 0 and "bucket" in made.stderr and "Hint: " in made.stderr
+    assert not (tmp_path / "s3:").exists() and names(folder) == []
