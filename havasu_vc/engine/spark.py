@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
+from havasu_vc.engine.dealing import run_dealt_in
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 __all__ = ["SparkEngine", "Window", "WindowedRun", "chunks_of", "probe"]
 
 SPILL_BUDGET = 8 << 30
+DEALS_IN_FOLDERS = True
+"""Whether rows that tasks of this machine deal out go to their owners in files of a folder."""
 
 
 class SparkEngine:
@@ -159,6 +162,14 @@ class SparkEngine:
         """Run tasks that deal rows out, then their owners, and yield what these yield."""
         if not self._shared and not anywhere:
             yield from self._near().run_dealt(dealing, owners, description=description)
+            return
+        if DEALS_IN_FOLDERS and not self.apart:
+            # Rows need not pass through the JVM to reach a task of the same machine.
+            folder = self._scratch.new_folder("pieces")
+            try:
+                yield from run_dealt_in(self, folder, dealing, owners, description)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
             return
         pieces = dealing_frame(self.session(), dealing, len(owners))
         yield from self.run_owners(pieces, owners, description=description)

@@ -12,6 +12,7 @@ from pyarrow.fs import FileSelector, S3FileSystem
 
 from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine import spark as spark_engine
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import HavasuError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange import parquet
@@ -49,6 +50,12 @@ def bucket() -> Iterator[S3FileSystem]:
         )
         system.create_dir("sources")
         yield system
+
+
+@pytest.fixture(autouse=True)
+def by_its_own_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark deal rows out as on a cluster, whose machines share no folder."""
+    monkeypatch.setattr(spark_engine, "DEALS_IN_FOLDERS", False)
 
 
 def put(system: S3FileSystem, name: str, file: Path) -> None:

@@ -10,6 +10,7 @@ from pyarrow.fs import S3FileSystem
 
 from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine import spark as spark_engine
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import KeyViolationError, StorageError
 from havasu_vc.exchange import owned_imports
@@ -62,6 +63,12 @@ def server(
 @pytest.fixture
 def far(server: tuple[Path, S3FileSystem], tmp_path: Path) -> Repo:
     return clone(server[0], tmp_path / "theirs", data_url=DATA, on_demand=True)
+
+
+@pytest.fixture(autouse=True)
+def by_its_own_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Spark deal rows out as on a cluster, whose machines share no folder."""
+    monkeypatch.setattr(spark_engine, "DEALS_IN_FOLDERS", False)
 
 
 @pytest.fixture(autouse=True)
