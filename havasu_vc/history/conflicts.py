@@ -277,7 +277,7 @@ def dropped_and_edited(
 
     `changes` gives those of the other side; it is called only if something was dropped.
     """
-    kept = _ids(side)
+    kept = side.ids
     waiting = {n: Schema((each,)) for n, each in _dropped(base.fields, other, kept)}
     found: set[int] = set()
     if not waiting:
@@ -294,7 +294,7 @@ def dropped_and_edited(
 
 def columns_back(base: Schema, side: Schema, merged: Schema) -> frozenset[int]:
     """Return what a side dropped and a merge keeps, columns and parts of them by id."""
-    return (_ids(base) & _ids(merged)) - _ids(side)
+    return (base.ids & merged.ids) - side.ids
 
 
 def with_columns_back(
@@ -336,10 +336,6 @@ def _with_parts_back(
         mask = pc.is_null(column)
         column = pa.StructArray.from_arrays(inside, fields=list(column.type), mask=mask)
     return pc.if_else(same, before, column)
-
-
-def _ids(schema: Schema) -> frozenset[int]:
-    return frozenset(field.id for field in descendants(schema.fields))
 
 
 def _dropped(

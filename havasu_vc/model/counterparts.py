@@ -33,9 +33,9 @@ def renumbered(base: Schema, ours: Schema, theirs: Schema, *, new_id: Callable[[
     Names, order and all else stay. Twins get the id that ours has if their values can
     be compared: same type, same geometry encoding and reference system.
     """
-    of_base = {field.id for field in descendants(base.fields)}
-    others = of_base | {field.id for field in descendants(ours.fields)}
-    taken = others | {field.id for field in descendants(theirs.fields)}
+    of_base = set(base.ids)
+    others = of_base | ours.ids
+    taken = others | theirs.ids
     numbering = _Numbering(of_base, others, taken, new_id)
     fields = numbering.columns(base.fields, ours.fields, theirs.fields)
     ids = {old.id: new.id for old, new in zip(theirs.fields, fields, strict=True)}

@@ -78,10 +78,15 @@ class Schema:
         wanted = set(self.identifier_ids)
         return KeySpec(tuple(field for field in self.fields if field.id in wanted))
 
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """The ids of its columns and of all that is inside them."""
+        return frozenset(field.id for field in descendants(self.fields))
+
     @property
     def last_id(self) -> int:
         """The highest field id at any depth, 0 when there is no column."""
-        return max((field.id for field in descendants(self.fields)), default=0)
+        return max(self.ids, default=0)
 
     @property
     def geometries(self) -> tuple[Field, ...]:

@@ -326,7 +326,7 @@ class FileSchema:
     @cached_property
     def known(self) -> frozenset[int]:
         """The ids of all columns at any depth."""
-        return frozenset(field.id for field in descendants(self.schema.fields))
+        return self.schema.ids
 
     def shared(self, schema: Schema) -> Schema:
         """Return the columns of a schema that the file has."""

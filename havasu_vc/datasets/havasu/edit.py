@@ -400,8 +400,7 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
         for field in old.fields
     ):
         return True
-    kept = {field.id for field in descendants(new.fields)}
-    gone = {field.id for field in descendants(old.fields)} - kept
+    gone = old.ids - new.ids
     columns = {field.id for field in old.fields if field.id in gone}
     inside = {field.id for field in descendants(tuple(old.by_id[n] for n in columns))}
     return bool(gone - inside) or (bool(columns) and not new.key)

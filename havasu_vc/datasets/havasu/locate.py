@@ -36,7 +36,7 @@ from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
-from havasu_vc.model.types import Field, Struct, descendants
+from havasu_vc.model.types import Field, Struct
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def shared_schema(dataset: DatasetInFiles, entry: Entry) -> Schema:
 
 @lru_cache(maxsize=64)
 def _shared(schema: Schema, past: Schema) -> Schema:
-    written = {field.id for field in descendants(past.fields)}
+    written = past.ids
     return Schema(shared_fields(schema.fields, written), schema.identifier_ids)
 
 

@@ -39,7 +39,6 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin, entry_from_js
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import descendants
 from havasu_vc.store.disk import replace_file
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class _Relocating:
     def _common(self, entry: Entry, other: Entry) -> Schema:
         """Return the columns that a delete file and a data file both know, large ones apart."""
         said = self._view.past_schema(entry.schema)
-        written = {f.id for f in descendants(self._view.past_schema(other.schema).fields)}
+        written = self._view.past_schema(other.schema).ids
         fields = shared_fields(said.fields, written)
         if needs_originals(self._view.file_path(entry)):
             keys = set(said.identifier_ids)

@@ -91,7 +91,7 @@ def schema_from_json(value: Any, where: str) -> Schema:
         raise CorruptDatasetError(where, "its types are nested too deeply") from None
     identifiers = expect(value.get("identifier-field-ids", []), list, "identifier-field-ids", where)
     bare = havasu.schema_from_json({"type": "struct", "fields": fields}, where)
-    inner = {field.id for field in descendants(bare.fields)} - set(bare.by_id)
+    inner = bare.ids - set(bare.by_id)
     if any(isinstance(number, int) and number in inner for number in identifiers):
         raise UnsupportedError(
             f"{where}: a column within a struct identifies rows",
