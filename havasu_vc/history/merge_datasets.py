@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.diff import MergePlans, plan_merge
+from havasu_vc.datasets.havasu.diff import MergePlans, files_with, plan_merge
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -51,7 +51,6 @@ from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import descendants
 from havasu_vc.records import dataclass
 from havasu_vc.store.trees import Change, DatasetFolder, Existing
 
@@ -270,6 +269,7 @@ class DatasetMerger:
     def _take_back(self, merged: Schema) -> Schema | None:
         """Have our side with columns that it dropped and the merge keeps; return those it had."""
         ours = self._ours
+        self._base = self._with_returned(merged)
         back = columns_back(self._base.schema, ours.schema, merged)
         if not back or ours.keeps_dropped:
             return None
@@ -281,6 +281,23 @@ class DatasetMerger:
         with self._settings.open_engine(ours.size) as engine:
             self._ours, self._back = ours.revived(merged, back, engine.run)
         return ours.schema
+
+    def _with_returned(self, merged: Schema) -> Dataset:
+        """Return the base, with columns that it had dropped and that a side has again.
+
+        So their values, which its files hold, are no edits of that side, and rows that the other
+        side wrote without them get them back.
+        """
+        base, returned = self._base.schema, _returned(self._base, merged)
+        if not returned:
+            return self._base
+        # A column that has parts again is shown with all of them; an id is what counts, no name.
+        whole = {field.id: field for field in merged.fields if Schema((field,)).ids & returned}
+        kept = [replace(f, type=whole.pop(f.id).type) if f.id in whole else f for f in base.fields]
+        more = [replace(f, name=f"returned {f.id}", required=False) for f in whole.values()]
+        shown = replace(base, fields=(*kept, *more))
+        with self._settings.open_engine(self._base.size) as engine:
+            return self._base.revived(shown, returned, engine.run)[0]
 
     def _documents(self) -> dict[str, bytes | None]:
         """Return the meta items that change upon ours."""
@@ -472,6 +489,8 @@ def joined(versions: Versions) -> dict[str, Change] | None:
         return None
     if _dropped(base, ours) or _dropped(base, theirs):
         return None  # whether the other side edited the column, git does not ask
+    if _returned(base, ours.schema) or _returned(base, theirs.schema):
+        return None  # rows that the other side wrote since have lost it, which no sum tells
     mine = {name: after for name, _, after in base.folder.difference(ours.folder, "")}
     other = {name: after for name, _, after in base.folder.difference(theirs.folder, "")}
     if any(mine[name] != after for name, after in other.items() if name in mine):
@@ -490,8 +509,16 @@ def joined(versions: Versions) -> dict[str, Change] | None:
 
 def _dropped(old: Dataset, new: Dataset) -> bool:
     """Whether a side dropped a column, or a part of one."""
-    kept = {field.id for field in descendants(new.schema.fields)}
-    return any(field.id not in kept for field in descendants(old.schema.fields))
+    return not old.schema.ids <= new.schema.ids
+
+
+def _returned(base: Dataset, schema: Schema) -> frozenset[int]:
+    """Return columns and parts, by id, that the base had dropped and some columns have again."""
+    come = schema.ids - base.schema.ids
+    files = base.in_files if come else None
+    if files is None:
+        return frozenset()
+    return frozenset(each for each in come if files_with(files, {each}))
 
 
 def _above(name: str) -> set[str]:

@@ -178,6 +178,8 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     if is_tile_set(folder):
         return f"{path}/{marker}/{TILES}"
     if kind == "feature":
-        # Files of rows; a key looks closer.
+        if item:
+            # A key looks closer: a row also changes where a dropped column comes back.
+            return f"{path}/{marker}"
         return f"{path}/{marker}/{(find_kind(marker) or DEFAULT).rows}"
     return path

@@ -20,6 +20,7 @@ it is wrong, or a cache is missing, more rows are dealt out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ __all__ = [
     "MergePlans",
     "align",
     "differing_entries",
+    "files_with",
     "lies_in_key_order",
     "plan_diff",
     "plan_merge",
@@ -154,9 +156,14 @@ def plan_diff(old: DatasetInFiles, new: DatasetInFiles) -> DiffPlan:
 
 
 def differing_entries(old: DatasetInFiles, new: DatasetInFiles) -> tuple[list[Entry], list[Entry]]:
-    """Return the files that one version alone has, and those that the other alone has."""
+    """Return the files whose rows may differ, as one version has them and as the other has.
+
+    They are in one version alone, or hold values of a column that only the other has.
+    """
     gone, come = _differing(old, new)
-    return list(_settled(old, new, gone)), list(_settled(new, old, come))
+    before, after = list(_settled(old, new, gone)), list(_settled(new, old, come))
+    back = _with_columns_back(old, new) - {entry.file for entry in (*before, *after)}
+    return [*before, *_with_deletes(old, back, before)], [*after, *_with_deletes(new, back, after)]
 
 
 def _differing(
@@ -200,6 +207,43 @@ def _settled(
     for file in sorted(other.stored_files(there) - other.entries.keys()):
         if file in view.entries and file not in found:
             yield view.entries[file]
+
+
+def _with_columns_back(old: DatasetInFiles, new: DatasetInFiles) -> set[str]:
+    """Return the data files of both versions that hold values of columns that only `new` has.
+
+    A dropped column stays in the files that were there before. Where it comes back, as by a
+    revert or in a diff that looks backwards, its values do too, and no file tells of it.
+    """
+    come = new.schema.ids - old.schema.ids
+    if come:
+        # Nulls add nothing to a sum: a column that was only just added ends here.
+        filled = (field for field in new.schema.fields if new.digests[field.id] != (0, 0))
+        come &= Schema(tuple(filled)).ids
+    return files_with(new, come) & old.entries.keys()
+
+
+def files_with(view: DatasetInFiles, columns: AbstractSet[int]) -> set[str]:
+    """Return the data files that were written with one of some columns or parts, by id."""
+    if not columns:
+        return set()
+    entries = view.data_entries
+    held = {
+        name: not columns.isdisjoint(view.past_schema(name).ids)
+        for name in {entry.schema for entry in entries}
+    }
+    return {entry.file for entry in entries if held[entry.schema]}
+
+
+def _with_deletes(view: DatasetInFiles, files: set[str], found: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield some data files of a version and what deletes from them, unless found already."""
+    known = {entry.file for entry in found}
+    for file in sorted(files):
+        yield view.entries[file]
+        for each in view.deletes.get(file, ()):
+            if each.file not in known:
+                known.add(each.file)
+                yield each
 
 
 def _deletes(entries: Iterable[Entry]) -> list[Entry]:
