@@ -267,10 +267,12 @@ def conclude_kart_merge(
     if head.commit is None:
         raise StateError("HEAD has no commit to merge into")
     text = (message or merge.message).strip()
-    people = {"author": git.author, "committer": git.committer}
+    author, committer = git.people()
     parents = (head.commit, merge.theirs)
     with git.writer() as writer:
-        commit = store_commit(git, writer, tree, parents, **people, message=text)
+        commit = store_commit(
+            git, writer, tree, parents, author=author, committer=committer, message=text
+        )
     move_head(git, head, commit, f"commit (merge): {text.splitlines()[0] if text else ''}")
     drop_kart_merge(git)
     return MergeResult("merge", commit)

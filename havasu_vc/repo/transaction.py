@@ -162,8 +162,8 @@ class Transaction:
         if self._branch is None:
             self._require_settled([*folders, *(self._internals(path) for path in removed)])
         # Who it is by, too, is asked before a file is stored.
-        committer = self._git.committer
-        author = author or (amended.author if amended is not None else self._git.author)
+        author = author or (None if amended is None else amended.author)
+        author, committer = self._git.people(author)
         head = self.head
         if amended is not None and head.commit != amended.id:
             raise _moved()
@@ -246,7 +246,7 @@ class Transaction:
         move: tuple[str, str | None],
     ) -> str:
         _check_message(message)
-        committer = self._git.committer
+        author, committer = self._git.people()
         ref, old = move
         kind = "stash" if old is None else "commit"
         with without_git_gc(self._git.common_directory):
@@ -261,7 +261,7 @@ class Transaction:
                     writer,
                     tree,
                     parents,
-                    author=self._git.author,
+                    author=author,
                     committer=committer,
                     message=message,
                 )

@@ -193,6 +193,20 @@ class GitRepository:
         self.handle.set_ident(found.name, found.email)
         return found
 
+    def people(self, author: Signature | None = None) -> tuple[Signature, Signature]:
+        """Who a commit that is made now is by, if not an author, and who makes it.
+
+        git is asked once where they are one: nothing is set for authors or committers alone.
+        """
+        committer = self.committer
+        if author is not None:
+            return author, committer
+        alone = any(
+            os.environ.get(f"GIT_AUTHOR_{fact}") != os.environ.get(f"GIT_COMMITTER_{fact}")
+            for fact in ("NAME", "EMAIL", "DATE")
+        ) or any(self.config.section(role) for role in ("author", "committer"))
+        return self.author if alone else committer, committer
+
     def read_besides(self, objects: Path) -> None:
         """Read objects from another folder too, as those that a push has brought and git holds."""
         self._besides += (str(objects.resolve()),)

@@ -3,6 +3,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -196,6 +197,47 @@ def test_who_commits_comes_from_git(
     monkeypatch.setenv("GIT_AUTHOR_DATE", "2020-01-01 00:00 +1300")
     assert str(repository.author) == "Zoë Ärmel <test@example.com> 1577790000 +1300"
     assert repository.committer.name == "Test User"
+
+
+@pytest.mark.parametrize(
+    ("variables", "settings", "runs"),
+    [
+        ({}, {}, 1),
+        ({"GIT_AUTHOR_NAME": "Zoë", "GIT_COMMITTER_NAME": "Zoë"}, {}, 1),
+        ({"GIT_AUTHOR_NAME": "Zoë"}, {}, 2),
+        ({"GIT_COMMITTER_EMAIL": "ana@example.org"}, {}, 2),
+        ({"GIT_AUTHOR_DATE": "2020-01-01 00:00 +1300"}, {}, 2),
+        ({}, {"author.name": "Zoë"}, 2),
+        ({}, {"committer.email": "ana@example.org"}, 2),
+        ({}, {"user.name": "Zoë"}, 1),
+    ],
+)
+def test_git_is_asked_once_who_commits_where_one_person_does(
+    repository: GitRepository,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    settings: dict[str, str],
+    runs: int,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for name, value in settings.items():
+        repository.config.set(name, value)
+    repository.config.names()
+    asked = []
+    run = subprocess.run
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        asked.append(arguments)
+        return run(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "run", counted)
+        author, committer = repository.people()
+    assert len(asked) == runs
+    for found, wanted in ((author, repository.author), (committer, repository.committer)):
+        assert (found.name, found.email, found.offset) == (wanted.name, wanted.email, wanted.offset)
+        assert abs(found.time - wanted.time) < 60
 
 
 def test_reflogs_name_who_commits(
