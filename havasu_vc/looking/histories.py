@@ -12,7 +12,6 @@ from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
-from havasu_vc.repo.differences import moved_datasets
 from havasu_vc.repo.filter_texts import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
@@ -121,6 +120,9 @@ def _moves(repo: OpenRepo) -> Moved:
         objects = repo.git.objects
         old = {folder.path: folder for folder in find_datasets(objects, parent.tree)}
         new = {folder.path: folder for folder in find_datasets(objects, commit.tree)}
+        # Few logs follow a dataset, and what compares two needs Arrow.
+        from havasu_vc.repo.differences import moved_datasets
+
         names = moved_datasets(repo, old, new, (parent.id, commit.id))
         return tuple(_renamed(path, names) for path in paths)
 
