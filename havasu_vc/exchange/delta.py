@@ -131,7 +131,11 @@ def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
     start = _newest_checkpoint(folder, checkpoints, version)
     first = -1 if start is None else start.version
     wanted = [n for n in sorted(commits) if n > first and (version is None or n <= version)]
-    log = replay(((n, _read_commit(commits[n])) for n in wanted), str(folder), start=start)
+    try:
+        log = replay(((n, _read_commit(commits[n])) for n in wanted), str(folder), start=start)
+    except CorruptDatasetError as error:
+        error.hints = ()  # of what is ours, `fsck` tells more
+        raise
     if version is not None and log.version != version:
         raise NotFoundError(f"the table at {folder} has no version {version}")
     return log

@@ -81,8 +81,6 @@ def write_delta(
     notes = Notes()
     old = _table_there(folder, overwrite=overwrite)
     table, schema = _planned(header, notes, plain=plain)
-    with reporting_storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     with keeping(folder) as (run, kept):
         if isinstance(rows, Parts):
             count, files = _written_by_tasks(folder, table, rows, run)

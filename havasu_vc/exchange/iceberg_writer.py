@@ -93,7 +93,6 @@ def write_iceberg_3(
         _require_same_types(old, plan, folder)
     data = folder / "data"
     with reporting_storage_errors(folder):
-        data.mkdir(parents=True, exist_ok=True)
         with keeping(data) as (run, kept):
             if isinstance(rows, Parts):
                 files = _written_by_tasks(data, header, rows, run, notes)

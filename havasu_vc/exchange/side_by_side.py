@@ -22,6 +22,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StorageError
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "PART_BYTES",
@@ -107,11 +108,15 @@ def require_arrived(file: Path, size: int) -> None:
 
 @contextmanager
 def keeping(folder: Path) -> Iterator[tuple[str, set[str]]]:
-    """Give a run a name, and take the names of its files that are to stay in a folder.
+    """Make a folder, give a run a name, and take the names of its files that are to stay.
 
-    Files whose names have the run's after a number, as in `part-00000-RUN-…`, go at the end.
+    Files whose names have the run's after a number, as in `part-00000-RUN-…`, go at the end, and
+    so do folders that were made and hold nothing then.
     """
     run, kept = uuid.uuid4().hex[:12], set[str]()
+    with reporting_storage_errors(folder):
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
     try:
         yield run, kept
     finally:
@@ -119,3 +124,6 @@ def keeping(folder: Path) -> Iterator[tuple[str, set[str]]]:
             if path.name not in kept:
                 with suppress(OSError):
                     path.unlink()
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
