@@ -44,14 +44,12 @@ class Group:
 
     modules: list[str]
     tests: list[str]
-    share: float
-    """How many of the mutants are tried, where they are many and much alike."""
 
 
 def groups() -> list[Group]:
     """Return what is mutated."""
     found = tomllib.loads((HERE / "targets.toml").read_text())["group"]
-    return [Group(one["modules"], one["tests"], one.get("share", 1.0)) for one in found]
+    return [Group(one["modules"], one["tests"]) for one in found]
 
 
 def survivors() -> dict[str, dict[str, str]]:
@@ -126,12 +124,14 @@ def run(
 class Kept:
     """What became of mutants, in a file that a run adds to and the next one goes on from.
 
-    Of a module whose code has changed nothing is known, and who survived some tests meets others.
+    Of a module whose code has changed nothing is known, and who survived some tests meets others,
+    unless there is a reason why no test can notice.
     """
 
     def __init__(self, file: Path | None, again: bool = False) -> None:
         self.again = again
         """Whether those who survived are run again, as with more time or examples."""
+        self.reasons = survivors()
         self.file = None if file is None else file.absolute()
         self.found: dict[tuple[str, str, str], tuple[str, str]] = {}
         if self.file is not None and self.file.exists():
@@ -144,7 +144,8 @@ class Kept:
         kept = self.found.get((module, _code(module), mutant))
         if kept is None:
             return None
-        if kept[1] not in ("killed", "late") and (self.again or kept[0] != _text(tests)):
+        others = kept[0] != _text(tests) and mutant not in self.reasons.get(module, {})
+        if kept[1] not in ("killed", "late") and (self.again or others):
             return None
         return kept[1]
 
@@ -205,9 +206,8 @@ def main(arguments: Sequence[str]) -> int:
         every = {
             name: sampled(Path(path_of(name)).read_text(), path_of(name), 1, 0) for name in modules
         }
-        share = group.share * given.share
         chosen = {
-            name: sampled(Path(path_of(name)).read_text(), path_of(name), share, given.seed)
+            name: sampled(Path(path_of(name)).read_text(), path_of(name), given.share, given.seed)
             for name in modules
         }
         now = time.monotonic()
