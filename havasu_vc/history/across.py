@@ -28,9 +28,12 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["changes_across", "sorted_changes"]
+__all__ = ["changes_across", "parts_for", "sorted_changes"]
 
 PARTS = 32
+"""Rows are dealt out into no fewer parts."""
+PART_BYTES = 16 << 20
+"""Bytes in files of the rows that one part has, of both versions, so that its memory is bounded."""
 SMALL_BYTES = 32 << 20
 
 
@@ -46,6 +49,11 @@ def changes_across(old: Dataset, new: Dataset, engine: Engine) -> Iterator[Chang
         yield from pair_rows(sides[0], sides[1], old.schema, after)
         return
     yield from _dealt(old, new, after, engine)
+
+
+def parts_for(size: int, least: int) -> int:
+    """Return into how many parts rows are dealt that have some bytes in files."""
+    return max(least, -(-size // PART_BYTES))
 
 
 def _renumbered(old: Schema, new: Schema) -> Schema:
@@ -77,11 +85,12 @@ def _dealt(old: Dataset, new: Dataset, after: Schema, engine: Engine) -> Iterato
     if matched is not None:
         yield from map(ChangeBatch, matched)
         return
+    parts = parts_for(old.size + new.size, PARTS)
     halves = [
         engine.partition(
             [task_of(keyed, task, schema, old.schema, after) for task in view.scan()],
             ["_key"],
-            PARTS,
+            parts,
         )
         if view.rows
         else []
@@ -95,7 +104,7 @@ def _dealt(old: Dataset, new: Dataset, after: Schema, engine: Engine) -> Iterato
             old.schema,
             after,
         )
-        for part in range(PARTS)
+        for part in range(parts)
     ]
     count = len(after.key.fields) if same_key(old.schema, after) else 1
     folder = Path(tempfile.gettempdir()) / f"havasu-runs-{uuid.uuid4().hex}"

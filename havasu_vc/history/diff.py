@@ -35,6 +35,7 @@ Note = Callable[[str], None]
 """Hears what a person should know."""
 
 PARTS = 64
+"""Rows in no common order are dealt out into no fewer parts."""
 FEW_BYTES = 32 << 20
 """Bytes of both versions below which nobody asks how many of them differ."""
 
@@ -136,7 +137,7 @@ def are_apart(*views: Dataset) -> bool:
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
     from havasu_vc.datasets.matching import Comparison
-    from havasu_vc.history.across import sorted_changes
+    from havasu_vc.history.across import parts_for, sorted_changes
 
     old_side, new_side = plan.sides()
     comparison = Comparison(tuple(old_side), tuple(new_side), plan.old_schema, plan.new_schema)
@@ -144,12 +145,13 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.Reco
     if matched is not None:
         yield from matched
         return
+    parts = parts_for(sum(each.size for each in (*old_side, *new_side)), PARTS)
     old, new, half_paired = (
-        engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()
+        engine.partition(half, ["_key"], parts) if half else [] for half in plan.halves()
     )
     pairs = [
         plan.pair(old[part : part + 1], new[part : part + 1], half_paired[part : part + 1])
-        for part in range(PARTS)
+        for part in range(parts)
     ]
     keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
     keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]

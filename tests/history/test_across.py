@@ -1,15 +1,19 @@
 """A Kart dataset and a Havasu one, or one with another key, compared row by row."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history import across
 from havasu_vc.history.diff import row_changes
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.testing.dataset_contract import (
@@ -74,7 +78,15 @@ def test_another_key_makes_other_rows(tmp_path: Path, size: str) -> None:
 def test_many_rows_that_are_dealt_out_come_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[int, ...]
 ) -> None:
-    """Every part has changes, none is lost, and nothing stays on disk."""
+    """Every part has changes, none is lost, none is large, and nothing stays on disk."""
+    held: list[int] = []
+
+    def noting(old: pa.RecordBatch, new: pa.RecordBatch, *schemas: Schema) -> Iterator[ChangeBatch]:
+        held.append(len(old) + len(new))
+        return pair_rows(old, new, *schemas)
+
+    monkeypatch.setattr(across, "pair_rows", noting)
+    monkeypatch.setattr(across, "PART_BYTES", 100)
     monkeypatch.setattr(across, "SMALL_BYTES", -1)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
@@ -100,6 +112,7 @@ def test_many_rows_that_are_dealt_out_come_in_order(
         for change in wanted
     ]
     assert len(found) == 80 + 180 + 360
+    assert max(held) < 30, "of 1700 rows"
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

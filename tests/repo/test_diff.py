@@ -7,6 +7,11 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Settings
+from havasu_vc.datasets.havasu import diff as havasu_diff
+from havasu_vc.datasets.havasu import pieces
+from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.history import across
+from havasu_vc.history import diff as history_diff
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
@@ -161,3 +166,35 @@ def test_a_dealt_diff_that_is_left_half_way_leaves_nothing(
     del diff
     repo.repo.with_settings(Settings(engine="local"))
     repo.status()
+
+
+@pytest.mark.parametrize("kind", ["along a curve", "without a key"])
+def test_rows_in_no_common_order_are_paired_in_parts_of_one_size(
+    repo: CheckedRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Four times as many rows make more parts, not larger ones, and the same changes."""
+    monkeypatch.setattr(history_diff, "PARTS", 2)
+    monkeypatch.setattr(across, "PART_BYTES", 4000)
+    for name in ("SMALL_ROWS", "SMALL_BYTES"):
+        monkeypatch.setattr(havasu_diff, name, 0)
+    held: list[int] = []
+
+    def noting(before: pa.RecordBatch, after: pa.RecordBatch, *schemas: Any) -> Any:
+        held.append(len(before) + len(after))
+        return pair_rows(before, after, *schemas)
+
+    monkeypatch.setattr(pieces, "pair_rows", noting)
+    monkeypatch.setattr(havasu_diff, "align", lambda *_: None)
+    most: list[int] = []
+    for name, count in (("few", 2000), ("many", 8000)):
+        options = NO_KEY if kind == "without a key" else BY_ID
+        order = "hilbert" if kind == "along a curve" else "none"
+        file = write(tmp_path / f"{name}.parquet", points(count))
+        repo.import_(file, name, options=options, order=order)
+        file = write(tmp_path / f"{name}.parquet", points(count, name="new"))
+        repo.import_(file, name, options=options, replace=True)
+        held.clear()
+        (diff,) = repo.diff("HEAD^...HEAD", [name])
+        assert len(pairs(diff)) == count * (2 if options is NO_KEY else 1)
+        most.append(max(held))
+    assert most[1] < 2.5 * most[0], "larger files are smaller for their rows, but not by half"
