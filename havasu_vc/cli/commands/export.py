@@ -187,16 +187,17 @@ def command(
     havasu-vc export parcels@v1 then.parquet --columns id,owner,geom
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
-    asked, into = _asked(replace(request, parquet=parquet, gdal=gdal), ref)
+    repo = invocation.open_repo()
+    known = repo.datasets() if "@" in request.dataset else ()
+    asked, into = _asked(replace(request, parquet=parquet, gdal=gdal), ref, known)
     path, file, chosen = asked.dataset, asked.file, asked.format
     _check(asked, images=bool(keys or tiles_apart))
     if changes is not None:
         _check_changes(asked, ref)
-        if "@" in request.dataset and asked.revision != "HEAD":
+        if asked.revision != "HEAD":
             raise click.UsageError("--changes names the revisions; leave @REV out")
     elif chosen == "geotiff":
         _check_images(asked)
-    repo = invocation.open_repo()
     if changes is not None:
         overwrite = asked.overwrite
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
@@ -212,9 +213,11 @@ def command(
     invocation.notes(result.notes)
 
 
-def _asked(request: ExportRequest, ref: str | None) -> tuple[ExportRequest, bool]:
+def _asked(
+    request: ExportRequest, ref: str | None, known: Sequence[str]
+) -> tuple[ExportRequest, bool]:
     """Return what is asked for, and whether its file goes into a folder that FILE names."""
-    path, revision = parse_dataset_at(request.dataset, ref)
+    path, revision = parse_dataset_at(request.dataset, ref, known=known)
     if str(request.file) == "-":
         raise click.UsageError(
             f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"

@@ -103,3 +103,16 @@ def test_a_folder_of_parquet_files(run: Run, tmp_path: Path) -> None:
     assert refused.exit_code == 2 and "--to parquet-dataset" in refused.output
     refused = run("export", "points", *arguments[2:], "--changes", "HEAD^...HEAD")
     assert refused.exit_code == 2
+
+
+def test_a_path_may_have_an_at_sign(run: Run, csv_file: Path, tmp_path: Path) -> None:
+    for path in ("a", "a@b"):
+        succeed(run("import", csv_file, path, "--primary-key", "id"))
+    for place, found in (("a@b", "a@b"), ("a@b@HEAD", "a@b"), ("a@HEAD", "a")):
+        result = succeed(run("export", place, tmp_path / "out.csv", "--overwrite"))
+        assert result.stderr.startswith(f"Wrote 3 rows of {found} to ")
+    result = run("export", "a@b@HEAD~9", tmp_path / "none.csv")
+    assert result.exit_code == 47 and "'HEAD~9'" in result.stderr
+    changes = ("--changes", "HEAD^^...HEAD")
+    succeed(run("export", "a@b", tmp_path / "changes.csv", *changes))
+    assert run("export", "a@b@HEAD^", tmp_path / "more.csv", *changes).exit_code == 2
