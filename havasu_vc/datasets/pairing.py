@@ -435,8 +435,17 @@ def _column(side: pa.StructArray, name: str, type_: pa.DataType) -> pa.Array:
 
 
 def describe_key(key: tuple[object, ...]) -> str:
-    """Return a key as people write it in a filter."""
-    return ",".join(str(value) for value in key)
+    """Return a key as people write it in a filter.
+
+    >>> describe_key((7,)), describe_key(("a", 7)), describe_key(("a, b", 7))
+    ('7', 'a,7', '"a, b",7')
+    """
+    values = [str(value) for value in key]
+    if len(values) > 1:
+        parting = ["," in value or value.startswith('"') for value in values]
+        quoted = ['"' + value.replace('"', '""') + '"' for value in values]
+        values = [q if parts else v for v, q, parts in zip(values, quoted, parting, strict=True)]
+    return ",".join(values)
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

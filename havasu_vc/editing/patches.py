@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts import working_copy
-from havasu_vc.datasets.pairing import equal_rows
+from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
@@ -326,7 +326,7 @@ def _whole(
 def _first_key(keys: pa.RecordBatch, chosen: pa.BooleanArray) -> str:
     """Return the first key that is chosen, for a person."""
     where = int(np.flatnonzero(chosen.to_numpy(zero_copy_only=False))[0])
-    return ",".join(str(column[where].as_py()) for column in keys.columns)
+    return describe_key(tuple(column[where].as_py() for column in keys.columns))
 
 
 def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:

@@ -25,7 +25,6 @@ from havasu_vc.history.blame import ChosenRows
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
-from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
@@ -34,7 +33,7 @@ from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
+from havasu_vc.repo.filters import DatasetFilter, RepoFilter, keys_batch, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.results import CommitResult

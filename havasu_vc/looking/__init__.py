@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from havasu_vc.looking.requests import RowsRequest as RowsRequest
     from havasu_vc.looking.requests import SeekRequest as SeekRequest
     from havasu_vc.looking.requests import ShowRequest as ShowRequest
-    from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
     from havasu_vc.looking.rows import read_rows as read_rows
     from havasu_vc.looking.seeking import FoundRows as FoundRows
@@ -64,7 +63,7 @@ __getattr__ = loads(
         "pages": ["RowPage", "read_page"],
         "placing": ["RowPlaces", "row_places"],
         "reproject": ["OwnSystem", "into_own_system", "reprojection"],
-        "rows": ["keys_batch", "read_row", "read_rows"],
+        "rows": ["read_row", "read_rows"],
         "seeking": ["FoundRows", "seek"],
         "tables": ["Table", "spread_batches"],
         "requests": [

@@ -24,7 +24,7 @@ from havasu_vc.history.blame import Blamed, ChosenRows, Walked, blame, changed_c
 from havasu_vc.history.diff import row_changes
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import BlameRequest
-from havasu_vc.looking.rows import keys_batch, require_rows
+from havasu_vc.looking.rows import require_rows
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
@@ -33,6 +33,7 @@ from havasu_vc.model.commits import Blame
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.filter_texts import split_filter
+from havasu_vc.repo.filters import keys_batch
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits, ends_of_history

@@ -20,12 +20,12 @@ from havasu_vc.errors import RowNotFoundError
 from havasu_vc.history.blame import ChosenRows
 from havasu_vc.looking.placing import Box, RowPlaces, row_places
 from havasu_vc.looking.requests import PageRequest
-from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.records import dataclass
+from havasu_vc.repo.filters import keys_batch
 from havasu_vc.repo.opened import OpenRepo
 
 __all__ = ["RowPage", "read_page"]

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.pairing import describe_key
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.blame import ChosenRows
-from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.schema import Schema
-from havasu_vc.repo.filters import parse_key
+from havasu_vc.repo.filters import keys_batch
 from havasu_vc.repo.opened import OpenRepo
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
 
-__all__ = ["keys_batch", "read_rows", "require_rows"]
+__all__ = ["read_rows", "require_rows"]
 
 
 def read_row(repo: OpenRepo, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
@@ -43,32 +42,10 @@ def read_rows(
         return view, chosen.rows(view)
 
 
-def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
-    """Return keys as a batch of the key's columns, each once, in the order given."""
-    names = schema.key.names
-    rows: dict[tuple[Any, ...], None] = {}
-    for key in keys:
-        if isinstance(key, str):
-            rows[parse_key(key, schema)] = None
-            continue
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(names):
-            raise InvalidArgumentError(f"a key has {len(names)} values, {key!r} has {len(values)}")
-        rows[values] = None
-    target = arrow_schema(schema.select(names))
-    try:
-        columns = [
-            pa.array([row[index] for row in rows], field.type) for index, field in enumerate(target)
-        ]
-    except (pa.ArrowException, OverflowError) as error:
-        raise InvalidArgumentError(f"a value cannot be a key: {error}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=target)
-
-
 def require_rows(view: Dataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
     """Raise if a key that is wanted is not there."""
     there = hash_keys(chosen.rows(view), view.schema)
     for row, number in zip(wanted.to_pylist(), hash_keys(wanted, view.schema), strict=True):
         if number not in there:
-            label = ",".join(str(value) for value in row.values())
+            label = describe_key(tuple(row.values()))
             raise RowNotFoundError(f"{view.path} has no row {label} at {view.revision}")

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.datasets.tile_sets import is_tile_set, meta_diff, tile_changes
-from havasu_vc.errors import CorruptionError, HavasuError, StateError
+from havasu_vc.errors import (
+    CorruptionError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+    nearest,
+)
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.task import run_task
-from havasu_vc.repo.filters import parse_filters, parse_key
+from havasu_vc.repo.filters import DatasetFilter, keys_batch, parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import raise_last
 from havasu_vc.store.revisions import Revision
@@ -65,6 +73,8 @@ def diff_revisions(
             if chosen is None or path in skipped or path in gone:
                 continue
             if was is None and _equal(first, second):
+                if second is not None and (chosen.keys or chosen.items):
+                    _note_absent(repo, chosen, _view(repo, second, new))
                 if equal_ones and second is not None and _is_of_kart(second):
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
@@ -81,6 +91,7 @@ def diff_revisions(
             except (CorruptionError, StateError) as error:
                 broken[path] = error
                 continue
+            _note_absent(repo, chosen, *sides)
             found = replace(_dataset_diff(repo, path, *sides), moved_from=was)
             if chosen.keys is not None and chosen.rows and not chosen.conditions:
                 found = _with_rows(found, *sides, chosen.keys)
@@ -115,6 +126,32 @@ def _identity(repo: OpenRepo, folder: DatasetFolder, revision: str) -> str:
     """Return what a dataset keeps when it is moved, be it only all that is in it."""
     known = find_kind(folder.marker) and repo.view(folder, revision).likely_identity
     return known or folder.internals
+
+
+def _note_absent(repo: OpenRepo, chosen: DatasetFilter, *sides: Dataset | None) -> None:
+    """Note rows and meta items that are asked for by name, and that no side has."""
+    views = [view for view in sides if view is not None]
+    for item in sorted(chosen.items or ()):
+        if not any(item in view.header.meta for view in views):
+            near = nearest(item, [name for view in views for name in view.header.meta])
+            repo.settings.note("; ".join([f"{views[-1].path} has no meta item {item!r}", *near]))
+    if not all(view.key and not _is_away(view) for view in views):
+        return
+    for text in sorted(chosen.keys or ()):
+        with suppress(InvalidArgumentError):  # it is no key there, which is told elsewhere
+            if not any(_has_row(view, text) for view in views):
+                repo.settings.note(f"{views[-1].path} has no row {text}")
+
+
+def _has_row(view: Dataset, text: str) -> bool:
+    key = keys_batch([text], view.schema)
+    rows = view.rows_with_keys(key)
+    return hash_keys(key, view.schema)[0] in hash_keys(rows, view.schema)
+
+
+def _is_away(view: Dataset) -> bool:
+    """Return whether rows would have to be fetched to be looked at."""
+    return view.in_files is not None and view.in_files.storage.on_demand
 
 
 def _tile_set_diff(

@@ -2,7 +2,7 @@
 
 parcels                      a dataset; `*` matches within its name
 parcels:feature              its rows
-parcels:feature:42           one row by its key; composite keys as `a,b`
+parcels:feature:42           one row by its key; composite keys as `a,b`, or as `"a, b",c`
 parcels:42                   the same, where the key is not `feature` or `meta`
 parcels:meta                 its meta items
 parcels:meta:title           one of them
@@ -16,11 +16,12 @@ parcels:box:170,-42,175,-40:where:area > 5  rows that meet both, at once before 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -28,7 +29,7 @@ from havasu_vc.datasets.pairing import alike
 from havasu_vc.errors import InvalidArgumentError, nearest
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.model.arrow import arrow_type
+from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.schema import Schema
@@ -39,6 +40,7 @@ __all__ = [
     "Condition",
     "DatasetFilter",
     "RepoFilter",
+    "keys_batch",
     "parse_filters",
 ]
 
@@ -201,12 +203,21 @@ def _condition(text: str, kind: str, what: str) -> Condition:
     return ((kind, own.strip()), *_condition(text, other, more))
 
 
+_PARTS = r'(?:^|,)(?:"((?:[^"]|"")*)"(?=,|\Z)|([^,]*))'
+"""The values of a key of several columns, quoted where they hold a comma."""
+
+
 def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
     """Return the key that a filter names."""
     fields = schema.key.fields
-    parts = text.split(",") if len(fields) > 1 else [text]
+    parts = [text]
+    if len(fields) > 1:
+        parts = [quoted.replace('""', '"') or plain for quoted, plain in re.findall(_PARTS, text)]
     if len(parts) != len(fields):
-        raise InvalidArgumentError(f"a key has {len(fields)} values, {text!r} has {len(parts)}")
+        hints = ('a value with a comma is quoted, as in "a, b",c',) if len(fields) > 1 else ()
+        raise InvalidArgumentError(
+            f"a key has {len(fields)} values, {text!r} has {len(parts)}", hints=hints
+        )
     values = []
     for part, key_field in zip(parts, fields, strict=True):
         try:
@@ -217,6 +228,28 @@ def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
             ) from None
         values.append(scalar.as_py())
     return tuple(values)
+
+
+def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
+    """Return keys as a batch of the key's columns, each once, in the order given."""
+    names = schema.key.names
+    rows: dict[tuple[Any, ...], None] = {}
+    for key in keys:
+        if isinstance(key, str):
+            rows[parse_key(key, schema)] = None
+            continue
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            raise InvalidArgumentError(f"a key has {len(names)} values, {key!r} has {len(values)}")
+        rows[values] = None
+    target = arrow_schema(schema.select(names))
+    try:
+        columns = [
+            pa.array([row[index] for row in rows], field.type) for index, field in enumerate(target)
+        ]
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidArgumentError(f"a value cannot be a key: {error}") from error
+    return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def _parse_one(text: str, sides: Sequence[Schema]) -> tuple[object, ...]:

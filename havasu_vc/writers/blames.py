@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
+from havasu_vc.datasets.pairing import describe_key
 from havasu_vc.model.commits import Blame, CommitInfo
 from havasu_vc.writers.commits import ABBREVIATED, commit_object, format_time
 from havasu_vc.writers.json_style import LAYOUTS
@@ -39,7 +40,7 @@ def _columns(blame: Blame) -> Iterator[tuple[list[str], str | None, list[int]]]:
     """Yield keys as text, a column or None for whole rows, and places; rows stay together."""
     for batch in blame.batches:
         keys = [
-            ",".join(printable(_text(value)) for value in key.values())
+            printable(describe_key(tuple(_text(value) for value in key.values())))
             for key in batch.column("key").to_pylist()
         ]
         if not blame.columns:

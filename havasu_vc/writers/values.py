@@ -86,10 +86,21 @@ def key_labels(side: pa.StructArray, schema: Schema) -> pa.StringArray:
         for field, column in side_columns(side, schema)
         if field.id in wanted
     ]
+    if len(parts) > 1:
+        parts = [_quoted_if_parting(part) for part in parts]
     if parts:
         return pc.binary_join_element_wise(*parts, ",")
     whole = Field(1, "row", Struct(schema.fields))
     return pa.array([f"{value:016x}" for value in hash_values(side, whole).tolist()], pa.string())
+
+
+def _quoted_if_parting(values: pa.StringArray) -> pa.StringArray:
+    """Return values of which those with a comma are quoted, as `describe_key` does."""
+    parting = pc.match_substring_regex(values, r'^"|,')
+    if not pc.any(parting).as_py():
+        return values
+    inside = pc.replace_substring(values, '"', '""')
+    return pc.if_else(parting, pc.binary_join_element_wise('"', inside, '"', ""), values)
 
 
 def json_tokens(column: pa.Array, field: Field, layout: JsonLayout, depth: int) -> pa.StringArray:

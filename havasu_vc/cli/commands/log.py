@@ -217,6 +217,8 @@ def command(
         raise click.UsageError("what commits changed is printed below each as text")
     decorate = decorate or _setting(repo)
     commits: Iterator[CommitInfo] = repo.log.by(replace(request, full_refs=decorate == "full"))
+    if filters:
+        commits = _noting(invocation, commits, filters)
     if printing.form == "text" and printing.style:
         options = [f"--format={printing.style}", f"--decorate={decorate}"]
         options += [] if printing.date is None else [f"--date={printing.date}"]
@@ -243,6 +245,18 @@ def command(
         else:
             write_log_json_lines(commits, out, more)
     return 0
+
+
+def _noting(
+    invocation: Invocation, commits: Iterator[CommitInfo], filters: Sequence[str]
+) -> Iterator[CommitInfo]:
+    """Yield commits; where there is none, note that filters leave none."""
+    first = next(commits, None)
+    if first is None:
+        invocation.note(f"no commit that was asked for changed {', '.join(filters)}")
+        return
+    yield first
+    yield from commits
 
 
 def _opened(

@@ -1,5 +1,6 @@
 """`havasu-vc diff`."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,56 @@ def test_datasets_and_items_that_come_change_and_go(run: Run) -> None:
     succeed(run("revert", "HEAD"))
     assert succeed(run("show", "--name-status")).stdout.splitlines()[-1] == "A\tplaces"
     assert " places | added; 3 rows inserted" in succeed(run("show", "--stat")).stdout
+
+
+@pytest.mark.parametrize("command", [("diff", RANGE), ("diff", "HEAD...HEAD"), ("show", "HEAD")])
+@pytest.mark.parametrize(
+    ("named", "note"),
+    [
+        ("points:feature:99", "points has no row 99"),
+        ("points:99", "points has no row 99"),
+        ("points:meta:schema.jsn", "no meta item 'schema.jsn'; did you mean 'schema.json'?"),
+        ("points:feature:1", ""),
+        ("points:feature:3", ""),
+        ("points:meta:schema.json", ""),
+    ],
+)
+def test_what_filters_name_and_no_side_has_is_told(
+    run: Run, command: tuple[str, str], named: str, note: str
+) -> None:
+    if command[1] == "HEAD...HEAD" and named.endswith(":3"):
+        note = "points has no row 3"  # which was there before
+    result = succeed(run(*command, "--", named))
+
+    assert note in result.stderr and bool(result.stderr) == bool(note)
+    assert (
+        run(*command, "-o", "json", "--", named).stdout
+        == succeed(run("-q", *command, "-o", "json", "--", named)).stdout
+    )
+
+
+def test_keys_of_several_columns_may_hold_commas(run: Run, tmp_path: Path) -> None:
+    """Values are quoted where they are shown, so that they can be typed again."""
+    names = ["x, y", 'q"r', '"z"', "plain"]
+    source = tmp_path / "parts.csv"
+    with source.open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "part", "note"])
+        writer.writerows([name, number, "x"] for number, name in enumerate(names))
+    succeed(run("import", source, "--primary-key", "name,part"))
+    text = succeed(run("diff", RANGE, "parts")).stdout
+    shown = [line[4:] for line in text.splitlines() if line.startswith("+++ parts:feature:")]
+    assert sorted(shown) == [
+        'parts:feature:"""z""",2',
+        'parts:feature:"x, y",0',
+        "parts:feature:plain,3",
+        'parts:feature:q"r,1',
+    ]
+    for each in shown:
+        found = succeed(run("diff", RANGE, "--", each))
+        assert found.stdout.count("note = x") == 1 and found.stderr == ""
+    told = succeed(run("blame", "parts")).stdout
+    assert all(each.removeprefix("parts:feature:") in told for each in shown)
+    result = run("diff", RANGE, "--", "parts:feature:x, y,0")
+    assert result.exit_code == 2
+    assert 'a value with a comma is quoted, as in "a, b",c' in result.stderr

@@ -187,3 +187,13 @@ def test_a_row_of_a_dataset_that_is_gone(kind: str, tmp_path: Path) -> None:
     said("switch", "main")
     assert json.loads(said("log", "main", "-o", "json", "--", "towns:feature:1")) == []
     assert invoke(["-C", repo, "log", "--", "never:feature:1"]).exit_code == 49
+
+
+def test_filters_that_leave_no_commit_are_told(run: Run) -> None:
+    for named in ("points:feature:99", "nothing"):
+        for form in ("text", "json-lines"):
+            result = succeed(run("log", "-o", form, "--", named))
+            assert result.stdout == ""
+            assert result.stderr == f"Note: no commit that was asked for changed {named}\n"
+    assert succeed(run("log", "--", "points:feature:2")).stderr == ""
+    assert succeed(run("log", "--author", "nobody")).stderr == ""
