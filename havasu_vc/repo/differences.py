@@ -73,8 +73,9 @@ def diff_revisions(
             if chosen is None or path in skipped or path in gone:
                 continue
             if was is None and _equal(first, second):
-                if second is not None and (chosen.keys or chosen.items):
-                    _note_absent(repo, chosen, _view(repo, second, new))
+                if chosen.keys or chosen.items:
+                    with suppress(CorruptionError, StateError):  # equal, so nothing of it is shown
+                        _note_absent(repo, chosen, _view(repo, second, new))
                 if equal_ones and second is not None and _is_of_kart(second):
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
