@@ -72,10 +72,8 @@ def diff_revisions(
             chosen = wanted.of(path)
             if chosen is None or path in skipped or path in gone:
                 continue
+            _note_absent(repo, chosen, (first, old), (second, new))
             if was is None and _equal(first, second):
-                if chosen.keys or chosen.items:
-                    with suppress(CorruptionError, StateError):  # equal, so nothing of it is shown
-                        _note_absent(repo, chosen, _view(repo, second, new))
                 if equal_ones and second is not None and _is_of_kart(second):
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
@@ -92,7 +90,6 @@ def diff_revisions(
             except (CorruptionError, StateError) as error:
                 broken[path] = error
                 continue
-            _note_absent(repo, chosen, *sides)
             found = replace(_dataset_diff(repo, path, *sides), moved_from=was)
             if chosen.keys is not None and chosen.rows and not chosen.conditions:
                 found = _with_rows(found, *sides, chosen.keys)
@@ -129,9 +126,16 @@ def _identity(repo: OpenRepo, folder: DatasetFolder, revision: str) -> str:
     return known or folder.internals
 
 
-def _note_absent(repo: OpenRepo, chosen: DatasetFilter, *sides: Dataset | None) -> None:
+def _note_absent(
+    repo: OpenRepo, chosen: DatasetFilter, *sides: tuple[DatasetFolder | None, Revision]
+) -> None:
     """Note rows and meta items that are asked for by name, and that no side has."""
-    views = [view for view in sides if view is not None]
+    views: list[Dataset] = []
+    with suppress(CorruptionError, StateError):  # which is told where it differs
+        if chosen.keys or chosen.items:
+            views = [view for side in sides if (view := _view(repo, *side)) is not None]
+    if not views:
+        return
     for item in sorted(chosen.items or ()):
         if not any(item in view.header.meta for view in views):
             near = nearest(item, [name for view in views for name in view.header.meta])
