@@ -75,8 +75,7 @@ def diff_revisions(
             _note_absent(repo, chosen, (first, old), (second, new))
             if was is None and _equal(first, second):
                 if equal_ones and second is not None and _is_of_kart(second):
-                    header = repo.view(second, new.name).header
-                    yield DatasetDiff(path, header, header, (), iter(()))
+                    yield _no_diff(repo.view(second, new.name))
                 continue
             if tables_only and (marker := _other_kind(first, second)):
                 if all(side is None or is_tile_set(side) for side in (first, second)):
@@ -169,6 +168,10 @@ def _tile_set_diff(
         tiles = "1 tile differs" if count == 1 else f"{count:,} tiles differ"
         repo.settings.note(f"{path}: {tiles}, which Kart itself shows")
     yield from meta_diff(objects, path, old, new)
+
+
+def _no_diff(view: Dataset) -> DatasetDiff:
+    return DatasetDiff(view.path, view.header, view.header, (), iter(()))
 
 
 def _is_of_kart(folder: DatasetFolder) -> bool:
