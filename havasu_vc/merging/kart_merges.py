@@ -28,7 +28,7 @@ from havasu_vc.merging.kart_stops import (
     add_resolves,
     drop_kart_merge,
     read_kart_merge,
-    readable_tree_of,
+    settled_tree_of,
 )
 from havasu_vc.merging.merge_commits import MergeResult, merge_commits, tree_so_far
 from havasu_vc.merging.state import MergeState, require_state, write_state
@@ -39,9 +39,12 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import store_commit
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.revisions import Revision
-from havasu_vc.store.trees import find_entry, tree_difference
+from havasu_vc.store.trees import find_ids, tree_difference
 
 __all__ = ["conclude_kart_merge", "keep_answers", "waiting_state"]
+
+_known: dict[str, tuple[DatasetConflicts, ...]] = {}
+"""The conflicts of the merge that was made again last."""
 
 
 def waiting_state(repo: OpenRepo) -> MergeState:
@@ -80,11 +83,23 @@ def _state(repo: OpenRepo, merge: KartMerge) -> MergeState:
         settled,
         parents=(merge.theirs,),
     )
-    again = merge_commits(repo, state, dry_run=True).conflicts
+    again = _merged_again(repo, state)
     found = [_named(repo, merge, each) for each in again]
     left = [each for each in settled if each.path not in {one.path for one in found}]
     both = sorted((*found, *left), key=lambda each: each.path)
     return replace(state, conflicts=tuple(both))
+
+
+def _merged_again(repo: OpenRepo, state: MergeState) -> tuple[DatasetConflicts, ...]:
+    """Return what is in conflict when the merge is made again; once for the same commits."""
+    items = [(each.path, dict(each.items)) for each in state.conflicts]
+    what = repr((str(repo.git.git_directory), state.ours, state.theirs, items))
+    found = _known.get(what)
+    if found is None:
+        found = merge_commits(repo, state, dry_run=True).conflicts
+        _known.clear()
+        _known[what] = found
+    return found
 
 
 def _settled_items(repo: OpenRepo, merge: KartMerge) -> dict[str, dict[str, str | None]]:
@@ -124,7 +139,7 @@ def _named(repo: OpenRepo, merge: KartMerge, found: DatasetConflicts) -> Dataset
     (batch,) = rows.combine_chunks().to_batches()
     schema = conflict_columns(rows)
     keys = conflict_keys(batch, schema)
-    view = _view(repo, readable_tree_of(repo.git, merge), found.path) or repo.dataset(found.path)
+    view = _view(repo, settled_tree_of(repo.git, merge), found.path) or repo.dataset(found.path)
     asked = merge.keys_of(view, waiting)
     known = None if asked is None else pc.is_valid(partners(keys, asked))
     answered = _answered(merge, view, found.path)
@@ -200,12 +215,9 @@ def _decided(
             chosen[path] = [path]
     if found.rows is not None:
         chosen |= _decided_rows(repo, merge, found, waiting, shown)
+    there = find_ids(source, shown, [place for places in chosen.values() for place in places])
     return {
-        waiting[path]: [
-            (entry.id, place)
-            for place in places
-            if (entry := find_entry(source, shown, place)) is not None
-        ]
+        waiting[path]: [(there[place], place) for place in places if place in there]
         for path, places in chosen.items()
     }
 

@@ -28,6 +28,13 @@ from havasu_vc.errors import ConflictError, CorruptionError, HavasuError
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.history.merge import conflict_keys, partners
 from havasu_vc.history.merge_datasets import DATASET
+from havasu_vc.merging.kart_index import (
+    CONFLICTS,
+    RESOLVES,
+    FileEntry,
+    add_entries,
+    read_entries_of_conflicts,
+)
 from havasu_vc.merging.state import MergeState
 from havasu_vc.merging.trees import RootTree
 from havasu_vc.merging.waiting import MERGED_REF
@@ -44,7 +51,7 @@ __all__ = [
     "add_resolves",
     "drop_kart_merge",
     "read_kart_merge",
-    "readable_tree_of",
+    "settled_tree_of",
     "stop_as_kart",
     "tree_of_kart_merge",
 ]
@@ -53,6 +60,8 @@ _FILES = ("MERGED_INDEX", "MERGED_TREE", "MERGE_HEAD", "MERGE_BRANCH", "MERGE_MS
 _SIDES = ("ancestor", "ours", "theirs")
 _NOTHING = "0" * 40
 _LEGENDS = "/meta/legend/"
+_WITH_END = ("-c", "index.recordEndOfIndexEntries=true")
+"""Has git say where entries end, which spares finding it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +114,10 @@ def read_kart_merge(git: GitRepository) -> KartMerge:
         message = (folder / "MERGE_MSG").read_text("utf-8")
         named = folder / "MERGE_BRANCH"
         branch = named.read_text("utf-8").strip() if named.exists() else None
-        environment = {"GIT_INDEX_FILE": str(folder / "MERGED_INDEX")}
-        listed = git.git(
-            "ls-files", "-s", "-z", "--", ".conflicts", ".resolves", environment=environment
-        )
-        return _parsed(theirs, message, branch or None, listed.text)
+        listed = read_entries_of_conflicts(folder / "MERGED_INDEX")
+        if listed is None:
+            listed = _listed_by_git(git)
+        return _parsed(theirs, message, branch or None, listed)
     except (OSError, ValueError, HavasuError) as error:
         raise CorruptionError(
             "the merge of Kart's cannot be read: its files are damaged, or some are gone",
@@ -117,14 +125,26 @@ def read_kart_merge(git: GitRepository) -> KartMerge:
         ) from error
 
 
-def _parsed(theirs: str, message: str, branch: str | None, listed: str) -> KartMerge:
+def _listed_by_git(git: GitRepository) -> list[FileEntry]:
+    environment = {"GIT_INDEX_FILE": str(git.git_directory / "MERGED_INDEX")}
+    names = (CONFLICTS.rstrip("/"), RESOLVES.rstrip("/"))
+    listed = git.git("ls-files", "-s", "-z", "--", *names, environment=environment)
+    found = []
+    for line in filter(None, listed.text.split("\0")):
+        head, _, path = line.partition("\t")
+        mode, blob, _ = head.split(" ")
+        found.append(FileEntry(mode, blob, path))
+    return found
+
+
+def _parsed(
+    theirs: str, message: str, branch: str | None, listed: Sequence[FileEntry]
+) -> KartMerge:
     paths: list[str] = []
     versions: dict[str, dict[str, str]] = {}
     conflicts: dict[str, list[str]] = {}
     resolved: dict[str, list[tuple[str, str, str]]] = {}
-    for line in filter(None, listed.split("\0")):
-        head, _, path = line.partition("\t")
-        mode, blob, _ = head.split(" ")
+    for mode, blob, path in listed:
         kind, number, part, *rest = path.split("/", 3)
         paths.append(path)
         if kind == ".conflicts":
@@ -155,7 +175,7 @@ def tree_of_kart_merge(git: GitRepository, merge: KartMerge) -> str:
             f"{merge.unresolved:,} {are} not resolved yet",
             hints=("`kart conflicts` shows them, `kart resolve` settles them",),
         )
-    return partial_tree_of(git, merge)
+    return settled_tree_of(git, merge)
 
 
 def partial_tree_of(git: GitRepository, merge: KartMerge) -> str:
@@ -166,8 +186,8 @@ def partial_tree_of(git: GitRepository, merge: KartMerge) -> str:
         return git.git("write-tree", *partial, environment=environment).text.strip()
 
 
-def readable_tree_of(git: GitRepository, merge: KartMerge) -> str:
-    """Store a tree in which all rows that were decided can be read.
+def settled_tree_of(git: GitRepository, merge: KartMerge) -> str:
+    """Store the tree of what merged, with what was resolved in its place.
 
     It is made of Kart's own tree of the merge, so the index, which has an entry for each row of
     each dataset, is not gone through.
@@ -180,8 +200,10 @@ def readable_tree_of(git: GitRepository, merge: KartMerge) -> str:
     if not there:
         return partial_tree_of(git, merge)
     decided: dict[str, Change] = {
-        path: Existing(blob) for entries in merge.resolved.values() for _, blob, path in entries
+        path: None for number in merge.resolved for path in merge.conflicts.get(number, ())
     }
+    for entries in merge.resolved.values():
+        decided |= {path: Existing(blob, mode=mode.encode()) for mode, blob, path in entries}
     if not decided:
         return shown
     with git.writer() as writer:
@@ -200,13 +222,20 @@ def _editing(git: GitRepository, tree: str | None = None) -> Iterator[dict[str, 
         if tree is None:
             shutil.copyfile(git.git_directory / "MERGED_INDEX", index)
         else:
-            git.git("read-tree", tree, environment=environment)
+            git.git(*_WITH_END, "read-tree", tree, environment=environment)
         yield environment
 
 
-def _put(git: GitRepository, lines: Iterable[str], environment: dict[str, str]) -> None:
+def _add(git: GitRepository, entries: Sequence[FileEntry], environment: Mapping[str, str]) -> None:
+    """Put entries of conflicts into an index that is edited."""
+    if not add_entries(Path(environment["GIT_INDEX_FILE"]), entries):
+        _put(git, [f"{mode} {blob}\t{path}" for mode, blob, path in entries], environment)
+
+
+def _put(git: GitRepository, lines: Iterable[str], environment: Mapping[str, str]) -> None:
     text = "\0".join((*lines, "")).encode()
-    git.git("update-index", "-z", "--index-info", stdin=text, environment=environment)
+    command = (*_WITH_END, "update-index", "-z", "--index-info")
+    git.git(*command, stdin=text, environment=environment)
 
 
 def _changes(merge: KartMerge) -> Iterator[str]:
@@ -243,8 +272,8 @@ def stop_as_kart(
         if paths is None:
             return False
         found |= paths
-    lines = [
-        f"100644 {blob}\t.conflicts/{number}/{side}/{path}"
+    entries = [
+        FileEntry("100644", blob, f"{CONFLICTS}{number}/{side}/{path}")
         for number, path in enumerate(sorted(found))
         for side, blob in zip(_SIDES, found[path], strict=True)
         if blob is not None
@@ -256,11 +285,18 @@ def stop_as_kart(
         _write(git, "MERGE_BRANCH", state.name)
     _write(git, "MERGE_MSG", state.message)
     _write(git, "MERGED_TREE", shown)
-    # In the index that Kart takes from git, what is in conflict has a place under its own name.
-    undecided = (next(b for b in sides if b) for sides in found.values())
-    there = [f"100644 {b}\t{path}" for path, b in zip(found, undecided, strict=True)]
-    with _editing(git, shown) as environment:
-        _put(git, [*there, *lines], environment)
+    # In the index that Kart takes from git, what is in conflict has a place under its own name,
+    # whatever stands there.
+    undecided: dict[str, Change] = {
+        path: Existing(next(blob for blob in sides if blob))
+        for path, sides in found.items()
+        if sides[1] is None
+    }
+    with git.writer() as writer:
+        listed = edit_tree(writer, shown, undecided)
+        writer.flush()
+    with _editing(git, listed) as environment:
+        _add(git, entries, environment)
         os.replace(environment["GIT_INDEX_FILE"], git.git_directory / "MERGED_INDEX")
     return True
 
@@ -332,22 +368,27 @@ def add_resolves(
     shown: str,
 ) -> None:
     """Note what was decided of conflicts: blobs and paths, by the conflict's number."""
-    lines = []
-    for number, entries in decided.items():
-        lines.append(f"100644 {_NOTHING}\t.resolves/{number}/resolved")
-        for place, (blob, path) in enumerate(entries):
-            lines.append(f"100644 {blob}\t.resolves/{number}/{place}/{path}")
+    entries = []
+    for number, found in decided.items():
+        entries.append(FileEntry("100644", _NOTHING, f"{RESOLVES}{number}/resolved"))
+        for place, (blob, path) in enumerate(found):
+            entries.append(FileEntry("100644", blob, f"{RESOLVES}{number}/{place}/{path}"))
     before = (git.git_directory / "MERGED_TREE").read_text("ascii").strip()
     shown = _with_legends(git, shown, before)
-    lines += [
+    legends = [
         f"100644 {change.new}\t{change.path}"
         for change in tree_difference(git.objects, before, shown)
         if change.new is not None and _LEGENDS in change.path
     ]
     _write(git, "MERGED_TREE", shown)
+    index = git.git_directory / "MERGED_INDEX"
+    if not legends and add_entries(index, entries):
+        return
     with _editing(git) as environment:
-        _put(git, lines, environment)
-        os.replace(environment["GIT_INDEX_FILE"], git.git_directory / "MERGED_INDEX")
+        if legends:
+            _put(git, legends, environment)
+        _add(git, entries, environment)
+        os.replace(environment["GIT_INDEX_FILE"], index)
 
 
 def drop_kart_merge(git: GitRepository) -> None:

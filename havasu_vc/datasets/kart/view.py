@@ -89,7 +89,7 @@ ROW_BYTES = 160
 HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
-_REMEMBERED_FOLDERS = 4096
+_REMEMBERED_FOLDERS = 16_384
 _inside: dict[str, Named] = {}
 """The trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")

@@ -14,6 +14,8 @@ import pytest
 from pygit2.enums import FileMode
 
 from havasu_vc import Repo
+from havasu_vc.merging.kart_stops import partial_tree_of, read_kart_merge, settled_tree_of
+from havasu_vc.store.repository import GitRepository
 from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import invoke, succeed
 from tests.support.signing import signing_with_ssh
@@ -208,6 +210,13 @@ def index_of(stopped: Stopped) -> dict[str, str]:
     return {entry.path: str(entry.id) for entry in index}
 
 
+def assert_settled(repo: Path) -> None:
+    """Hold the tree of what was resolved against the one that git makes of the index."""
+    git = GitRepository.open(repo)
+    merge = read_kart_merge(git)
+    assert settled_tree_of(git, merge) == partial_tree_of(git, merge)
+
+
 def test_what_kart_left_is_listed_and_resolved_here(stopped: Stopped) -> None:
     repo = stopped.repo
     listed = run(repo, "conflicts", "-s", "--flat", "-o", "json:compact")
@@ -223,6 +232,7 @@ def test_what_kart_left_is_listed_and_resolved_here(stopped: Stopped) -> None:
     assert [path for path in index_of(stopped) if path.startswith(".resolves/1")] == [
         ".resolves/1/resolved"
     ]
+    assert_settled(repo)
     run(repo, "merge", "--continue")
     assert rows(repo) == [(1, "side"), (3, "c"), (4, "dd")]
     assert not stopped.waits()
@@ -281,6 +291,7 @@ def test_a_row_with_a_new_key_is_two_entries(made: Path, tmp_path: Path) -> None
     }
     run(repo, "resolve", "points:feature:1", "--with=ours")
     run(repo, "resolve", "--all", "--with=theirs")
+    assert_settled(repo)
     run(repo, "merge", "--continue")
     expected = [(1, "main"), (2, "side"), (3, "c"), (4, "dd"), (9, "ours"), (10, "theirs")]
     assert rows(repo) == expected
