@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -108,16 +109,19 @@ def test_systems_of_others_are_read_and_written(
     assert values == geometries(shared_data / f"parquet-geospatial/crs-{name}.parquet")[2]
 
 
-def points(hv: Commands, shapes: Sequence[str | None], crs: str = "EPSG:4326") -> None:
+def points(
+    hv: Commands, shapes: Sequence[str | None], crs: str = "EPSG:4326", *arguments: str
+) -> None:
     """Import shapes, given as WKT, under the keys from 1 on."""
-    wkb = [
-        None if each is None else shapely.to_wkb(shapely.from_wkt(each), flavor="iso")
-        for each in shapes
-    ]
+    with np.errstate(invalid="ignore"):
+        wkb = [
+            None if each is None else shapely.to_wkb(shapely.from_wkt(each), flavor="iso")
+            for each in shapes
+        ]
     columns = {"geom": {"encoding": "WKB", "geometry_types": []}}
     geo = {"version": "1.0.0", "primary_column": "geom", "columns": columns}
     table = pa.table({"id": range(1, len(wkb) + 1), "geom": pa.array(wkb, pa.binary())})
-    hv.take(table.replace_schema_metadata({"geo": json.dumps(geo)}), "--crs", crs)
+    hv.take(table.replace_schema_metadata({"geo": json.dumps(geo)}), "--crs", crs, *arguments)
 
 
 @pytest.mark.parametrize(
