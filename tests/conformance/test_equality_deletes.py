@@ -231,6 +231,7 @@ def plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
+@pytest.mark.rule("ICE-21", "ICE-22", "ICE-92")
 @given(drawn=tables())
 @tried
 def test_import(

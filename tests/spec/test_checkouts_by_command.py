@@ -291,3 +291,28 @@ def test_bounds_of_long_texts_and_of_what_is_no_number(hv: Commands) -> None:
     assert found["upper_bounds"][2] > high.encode() or found["upper_bounds"][2] == high.encode()
     assert found["lower_bounds"][3] == found["upper_bounds"][3] == struct.pack("<d", 2.5)
     assert 4 not in found["lower_bounds"] and 4 not in found["upper_bounds"]
+
+
+@pytest.mark.rule("HAV-15", "HAV-95", "HAV-96", "HAV-97")
+@pytest.mark.parametrize(
+    "given",
+    [
+        # The greatest SRID, and the one of no digits.
+        "0101000020ffffff7f000000000000f03f0000000000000040",
+        "0101000020ffffffff000000000000f03f0000000000000040",
+        "01010000a0e6100000000000000000f03f00000000000000400000000000000840",
+    ],
+)
+def test_values_with_srids_come_back(hv: Commands, given: str) -> None:
+    points(hv, ["POINT (0 0)"])
+    hv("convert", "t", "--geometry", "geom=ewkb")
+    hv.write(id=[1], geom=[bytes.fromhex(given)])
+    files = [local(each["data_file"]["file_path"]) for each in entries(checked_out(hv))]
+    tables = [pq.read_table(each) for each in files]
+    stored = [
+        each.hex()
+        for one in tables
+        if "geom" in one.column_names
+        for each in one["geom"].to_pylist()
+    ]
+    assert given in stored

@@ -43,7 +43,8 @@ def again(hv: Commands, file: Path, *arguments: str) -> Path:
 
 
 @pytest.mark.rule("PQ-1", "PQ-7", "PQ-9", "PQ-19", "PQ-30", "PQ-31", "PQ-32", "PQ-33", "PQ-34")
-@pytest.mark.rule("PQ-29", "PQ-36", "PQ-43")
+@pytest.mark.rule("PQ-29", "PQ-36", "PQ-43", "HAV-17", "HAV-18", "HAV-19", "HAV-20", "HAV-21")
+@pytest.mark.rule("HAV-22", "HAV-23")
 def test_every_shape_of_others_goes_through(hv: Commands, shared_data: Path) -> None:
     file = shared_data / "parquet-geospatial/geospatial.parquet"
     out = again(hv, file)
