@@ -44,10 +44,8 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
     repo = invocation.open_repo()
     mode = request.mode
     if mode is None:
-        # Kart, which has no modes, takes it alone.
-        mode = "hard" if request.discard and repo.git.follows_kart else "mixed"
-        if is_called_kart():
-            mode = "hard"  # which refuses where tables have edits
+        # Alone it drops edits, as Kart has it; Kart without it refuses where tables have some.
+        mode = "hard" if request.discard or is_called_kart() else "mixed"
     if request.discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
     commit = repo.reset.by(replace(request, mode=mode))

@@ -78,7 +78,7 @@ def test_edits_are_in_the_way_until_they_are_told_to_go(run: Run, repo: Path) ->
     assert "points has edits that are not committed" in refused.stderr
     assert run("reset", "--hard").exit_code == 29
     assert run("reset", "--soft", "--discard-changes").exit_code == 2
-    succeed(run("reset", "--hard", "--discard-changes"))
+    succeed(run("reset", "--discard-changes"))
     succeed(run("switch", "-c", "old", "HEAD^"))
 
 
