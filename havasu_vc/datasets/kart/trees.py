@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -235,7 +235,9 @@ class StoredFolder:
         if missing:
             _fetch(Path(self.folder), missing)
             found = reader.read(ids)
-        return [_there(data, identity) for data, identity in zip(found, ids, strict=True)]
+        if None in found:
+            return [_there(data, identity) for data, identity in zip(found, ids, strict=True)]
+        return cast(list[bytes], found)
 
 
 def _there(data: bytes | None, identity: bytes) -> bytes:
@@ -335,6 +337,8 @@ class Files:
     """Its name."""
     blobs: Blobs
     """Its bytes."""
+    parsed: KeyColumns | None = None
+    """The keys that names spell, where they are known; whether folders fit is not."""
 
     def place(self, form: Form, index: int) -> str:
         """Return how a person finds one of them."""
@@ -354,7 +358,7 @@ class Files:
 
     def keys(self, form: Form) -> KeyColumns:
         """Return their keys; raises where a path is not that of its key."""
-        keys = _keys(self.folders, self.names, form)
+        keys = _keys(self.folders, self.names, form, self.parsed)
         if keys is not None:
             return keys
         for index, (folder, name) in enumerate(zip(self.folders, self.names, strict=True)):
@@ -418,10 +422,12 @@ class DatasetInFeatures(Dataset, Protocol):
         """Keep how many rows a tree of features has that these changes made of this one's."""
 
 
-def _keys(folders: list[bytes], names: list[bytes], form: Form) -> KeyColumns | None:
-    """Return the keys that paths spell; None if one of them spells none."""
+def _keys(
+    folders: list[bytes], names: list[bytes], form: Form, keys: KeyColumns | None = None
+) -> KeyColumns | None:
+    """Return the keys that paths spell, perhaps parsed already; None if one spells none."""
     try:
-        keys = parse_keys(names)
+        keys = parse_keys(names) if keys is None else keys
         found = form.structure.paths(keys)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
@@ -470,31 +476,35 @@ def read_rows(objects: Objects, found: Iterator[Leaf], form: Form) -> Iterator[p
 
 def batches(objects: Objects, found: Iterator[Leaf], form: Form) -> Iterator[Files]:
     """Yield features in groups that are read together."""
-    folders: list[bytes] = []
-    names: list[bytes] = []
-    ids: list[bytes] = []
+    some: list[Leaf] = []
+    count = 0
     for leaf in found:
-        order = _key_order(leaf, form)
-        folders += [leaf.folder] * len(leaf.names)
-        names += [leaf.names[index] for index in order]
-        ids += [leaf.ids[index] for index in order]
-        if len(names) >= BATCH_ROWS:
-            yield Files(folders, names, Blobs.of(objects, ids))
-            folders, names, ids = [], [], []
-    if names:
-        yield Files(folders, names, Blobs.of(objects, ids))
+        some.append(leaf)
+        count += len(leaf.names)
+        if count >= BATCH_ROWS:
+            yield _together(objects, some, form)
+            some, count = [], 0
+    if count:
+        yield _together(objects, some, form)
 
 
-def _key_order(leaf: Leaf, form: Form) -> Sequence[int]:
-    """Return the features of a folder by key, where folders go by key too."""
+def _together(objects: Objects, some: Sequence[Leaf], form: Form) -> Files:
+    """Return the features of some folders, in each by key where folders go by key too."""
+    sizes = [len(leaf.names) for leaf in some]
+    folders = [leaf.folder for leaf in some for _ in leaf.names]
+    names = [name for leaf in some for name in leaf.names]
+    ids = [identity for leaf in some for identity in leaf.ids]
     if form.structure.scheme != "int":
-        return range(len(leaf.names))
+        return Files(folders, names, Blobs.of(objects, ids))
     try:
-        (keys,) = parse_keys(leaf.names)
-        order: list[int] = np.argsort(np.array(keys, np.int64), kind="stable").tolist()
+        (keys,) = parse_keys(names)
+        numbers = np.array(keys, np.int64)
     except (ValueError, TypeError, OverflowError):
-        return range(len(leaf.names))  # what is wrong is said when rows are read
-    return order
+        # What is wrong is said when rows are read.
+        return Files(folders, names, Blobs.of(objects, ids))
+    order = np.lexsort((numbers, np.repeat(np.arange(len(some)), sizes))).tolist()
+    blobs = Blobs.of(objects, [ids[at] for at in order])
+    return Files(folders, [names[at] for at in order], blobs, [[keys[at] for at in order]])
 
 
 @keeps_python_busy
