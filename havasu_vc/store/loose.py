@@ -26,7 +26,7 @@ import pygit2
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.disk import replace_file
 
-__all__ = ["LooseObjects"]
+__all__ = ["BROUGHT_ANEW", "LooseObjects"]
 
 _NAME = "loose"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -37,6 +37,11 @@ _TICK = 2_000_000_000
 """Nanoseconds in which a folder may change again without its time telling."""
 _LARGE = 1 << 24
 """Texts of more bytes are looked at when they are asked for."""
+BROUGHT_ANEW = (
+    "`git fsck` names each such object; without their files below .git/objects "
+    "`git fetch --refetch` brings them from a remote",
+)
+"""The way on where git has lost an object."""
 _PIECE = 1 << 16
 _DEPTH = 5
 """Alternates of alternates that git follows."""
@@ -72,8 +77,18 @@ class LooseObjects:
             with contextlib.suppress(KeyError, ValueError, OSError, pygit2.GitError):
                 kind, data = pygit2.OdbBackendPack(folder).read(object_id)
                 return kind, data
+        for folder in folders:
+            file = Path(folder, object_id[:2], object_id[2:])
+            if file.exists() and not os.access(file, os.R_OK):
+                raise CorruptDatasetError(
+                    f"git object {object_id}",
+                    "it cannot be read: permission denied",
+                    hints=(f"let yourself read what is in {folder}",),
+                )
         raise CorruptDatasetError(
-            f"git object {object_id}", "it cannot be read: its file is damaged or cut short"
+            f"git object {object_id}",
+            "it cannot be read: its file is damaged or cut short",
+            hints=BROUGHT_ANEW,
         )
 
     @cached_property

@@ -24,7 +24,7 @@ import pygit2
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.store.loose import LooseObjects
+from havasu_vc.store.loose import BROUGHT_ANEW, LooseObjects
 
 if TYPE_CHECKING:
     from havasu_vc.store.packs import PackWriter
@@ -123,10 +123,12 @@ class StoredObjects:
                 return "tree", b""
             if fetched := self._fetch(object_id):
                 return fetched
-            raise CorruptDatasetError(f"git object {object_id}", "it is missing") from None
+            raise CorruptDatasetError(
+                f"git object {object_id}", "it is missing", hints=BROUGHT_ANEW
+            ) from None
         except (pygit2.GitError, ValueError, OSError) as error:
             raise CorruptDatasetError(
-                f"git object {object_id}", f"it cannot be read ({error})"
+                f"git object {object_id}", f"it cannot be read ({error})", hints=BROUGHT_ANEW
             ) from error
         return _KINDS[kind], data
 

@@ -1,6 +1,10 @@
 """A broken dataset is an ordinary event: it is named, and every command works on the others."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -506,3 +510,62 @@ def test_a_pointer_in_history_that_is_none_is_pushed_where_that_is_allowed(
     succeed(havasu(place, "push", "origin", "main", "--allow-broken"))
     assert run_git("rev-parse", "main", cwd=server) == run_git("rev-parse", "HEAD", cwd=place)
     succeed(invoke(["-C", place, "push", "--allow-broken", "origin", "main:again"]))
+
+
+def loose_tree(repo: Path) -> tuple[str, Path]:
+    """Return the id of the tree of HEAD, and its file, for which all objects leave their packs."""
+    objects = repo / ".git/objects"
+    for pack in sorted(objects.glob("pack/*.pack")):
+        data = pack.read_bytes()
+        for part in objects.glob(f"pack/{pack.stem}.*"):
+            part.unlink()
+        subprocess.run(["git", "unpack-objects", "-q"], input=data, cwd=repo, check=True)
+    tree = run_git("rev-parse", "HEAD^{tree}", cwd=repo).strip()
+    return tree, objects / tree[:2] / tree[2:]
+
+
+COMMANDS = (("status",), ("data", "ls"), ("cat", "parcels"), ("fsck",), ("diff", "HEAD^?...HEAD"))
+
+
+@pytest.mark.parametrize("damage", [b"", b"no object", None])
+def test_an_object_that_git_cannot_read_is_named(
+    sound: Path, tmp_path: Path, damage: bytes | None
+) -> None:
+    """The hint is git's own check and the way to get it again, which helps."""
+    repo = copy_tree(sound, tmp_path / "repo")
+    run_git("clone", "-q", "--bare", str(repo), str(tmp_path / "server"), cwd=tmp_path)
+    run_git("remote", "add", "away", str(tmp_path / "server"), cwd=repo)
+    tree, file = loose_tree(repo)
+    file.unlink()
+    if damage is not None:
+        file.write_bytes(damage)
+    why = "it is missing" if damage is None else "its file is damaged or cut short"
+    for command in COMMANDS:
+        result = invoke(["-C", repo, *command])
+        assert result.exit_code == 11
+        error, hint = result.stderr.splitlines()
+        assert error.startswith(f"Error: git object {tree}: ") and error.endswith(why)
+        assert "`git fsck` names each" in hint and "`git fetch --refetch`" in hint
+    file.unlink(missing_ok=True)
+    run_git("fetch", "-q", "--refetch", "away", cwd=repo)
+    for command in COMMANDS[:1]:
+        succeed(invoke(["-C", repo, *command]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no such modes")
+def test_an_object_that_somebody_may_not_read_is_named(sound: Path, tmp_path: Path) -> None:
+    repo = copy_tree(sound, tmp_path / "repo")
+    tree, file = loose_tree(repo)
+    file.chmod(0)
+    program = "from havasu_vc.cli.main import cli; cli()"
+    command = [sys.executable, "-c", program, "-C", str(repo), "data", "ls"]
+    if os.geteuid() == 0:  # who may do anything, if that is not taken from him
+        if shutil.which("setpriv") is None:
+            pytest.skip("needs setpriv")
+        caps = "-dac_override,-dac_read_search"
+        command = ["setpriv", f"--inh-caps={caps}", f"--bounding-set={caps}", *command]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 11
+    error, hint = result.stderr.splitlines()
+    assert error == f"Error: git object {tree}: it cannot be read: permission denied"
+    assert hint == f"Hint: let yourself read what is in {repo / '.git/objects'}"
