@@ -33,6 +33,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.delta import DeltaLog, replay, replay_checkpoint
 from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import name_file
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.tables.bucket import BucketTable, folder_of_copies
 from havasu_vc.tables.table import local_path
@@ -266,7 +267,7 @@ def publish_commit(folder: Path, version: int, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.link(temporary, path)
+        name_file(temporary, path)
     except FileExistsError as error:
         raise InvalidArgumentError(
             f"another process wrote version {version} of the table at {folder}",

@@ -36,6 +36,7 @@ from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import name_file
 from havasu_vc.store.system import sync_file
 
 __all__ = [
@@ -266,13 +267,11 @@ def _move(folder: Path, path: Path, *, overwrite: bool) -> None:
 def _place(part: Path, path: Path) -> None:
     """Move a file to a place where there must be none."""
     try:
-        os.link(part, path)
+        name_file(part, path)
     except FileExistsError as error:
         raise InvalidArgumentError(
             f"{path} is there already", hints=("--overwrite replaces it",)
         ) from error
-    except OSError:
-        os.replace(part, path)  # a file system without hard links
 
 
 # GeoPackages that another program has open, which are not replaced under it.

@@ -26,6 +26,7 @@ from havasu_vc.store.system import open_folder, set_mode
 
 __all__ = [
     "fsync_folder",
+    "name_file",
     "no_room",
     "replace_file",
     "reporting_storage_errors",
@@ -81,7 +82,42 @@ def fsync_folder(folder: Path) -> None:
         os.close(number)
 
 
-_HERE, _EXCHANGE = -100, 2
+_HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def name_file(temporary: Path, final: Path) -> None:
+    """Give a whole file a name that nobody has; FileExistsError where somebody was faster.
+
+    Whether it keeps its first name too depends on the file system, of which not all have links.
+    """
+    try:
+        os.link(temporary, final)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _rename_to_new(temporary, final)
+
+
+def _rename_to_new(temporary: Path, final: Path) -> None:
+    if os.name == "nt":
+        os.rename(temporary, final)
+        return
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None:
+        names = (os.fsencode(temporary), os.fsencode(final))
+        if rename(_HERE, names[0], _HERE, names[1], _NO_REPLACE) == 0:
+            return
+        if ctypes.get_errno() == errno.EEXIST:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(final))
+    # Still only one makes the name, which for an instant stands for an empty file.
+    with final.open("xb"):
+        pass
+    os.replace(temporary, final)
 
 
 def swap_folders(one: Path, other: Path) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from havasu_vc.errors import LockedError
 from havasu_vc.records import dataclass
-from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.disk import name_file, reporting_storage_errors
 from havasu_vc.store.system import hold_file, lives, open_binary, read_at, write_at
 
 __all__ = [
@@ -354,8 +354,7 @@ def without_git_gc(common: Path) -> Iterator[None]:
     with reporting_storage_errors(place):
         temporary.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_text(mine, "utf-8")
-            while not _linked(temporary, place):
+            while not _named(temporary, place, mine):
                 if not _holds(place):
                     place.unlink(missing_ok=True)
                 elif time.monotonic() >= deadline:
@@ -375,9 +374,11 @@ def without_git_gc(common: Path) -> Iterator[None]:
                 place.unlink()
 
 
-def _linked(source: Path, target: Path) -> bool:
+def _named(temporary: Path, place: Path, text: str) -> bool:
+    """Return whether a file of this text is made where there was none."""
+    temporary.write_text(text, "utf-8")
     try:
-        os.link(source, target)
+        name_file(temporary, place)
     except FileExistsError:
         return False
     return True

@@ -9,7 +9,6 @@ happened. The version hint is moved afterwards, and readers do without it.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
@@ -34,7 +33,12 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.model.schema import Schema
-from havasu_vc.store.disk import fsync_folder, replace_file, reporting_storage_errors
+from havasu_vc.store.disk import (
+    fsync_folder,
+    name_file,
+    replace_file,
+    reporting_storage_errors,
+)
 from havasu_vc.tables.table import (
     HINT,
     METADATA,
@@ -47,7 +51,6 @@ from havasu_vc.tables.table import (
 __all__ = ["logged", "publish", "write_manifest", "write_manifest_list"]
 
 _KEPT = "write.metadata.previous-versions-max"
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def write_manifest(
@@ -188,7 +191,7 @@ def publish(
         try:
             # The names of manifests come before the name of what leads to them.
             fsync_folder(folder)
-            _claim(temporary, final, document)
+            name_file(temporary, final)
         except FileExistsError:
             raise _overtaken(location) from None
         finally:
@@ -209,22 +212,6 @@ def logged(metadata: TableMetadata, table: Table) -> TableMetadata:
     with contextlib.suppress(ValueError):
         most = max(int(metadata.properties.get(_KEPT, "100")), 1)
     return replace(metadata, metadata_log=(*known, entry)[-most:])
-
-
-def _claim(temporary: Path, final: Path, document: bytes) -> None:
-    """Give a file its final name; FileExistsError when that is taken."""
-    try:
-        os.link(temporary, final)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        # A file system without links: still only one writer makes the name.
-        with final.open("xb") as file:
-            file.write(document)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _overtaken(location: Path) -> ConcurrentChangeError:

@@ -1,6 +1,12 @@
 """`havasu-vc init`."""
 
+import ctypes
+import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from tests.cli.conftest import invoke, succeed
 
@@ -40,3 +46,37 @@ def test_a_file_is_in_the_way(csv_file: Path) -> None:
 
     assert result.exit_code == 11
     assert "cannot be made" in result.stderr
+
+
+@pytest.mark.parametrize("renames", [True, False])
+def test_a_file_system_without_hard_links_will_do(
+    tmp_path: Path, csv_file: Path, monkeypatch: pytest.MonkeyPatch, renames: bool
+) -> None:
+    """As a stick's, with or without a rename that replaces nothing."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    if not renames:
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+    repo, away = tmp_path / "repo", tmp_path / "away"
+    away.mkdir()
+    succeed(invoke(["init", repo]))
+    commands: list[list[str | Path]] = [
+        ["import", csv_file, "points", "--primary-key", "id"],
+        ["checkout"],
+        ["export", "points", away / "delta", "--to", "delta"],
+        ["export", "points", away / "iceberg", "--to", "iceberg"],
+        ["export", "points", away / "delta", "--to", "delta", "--overwrite"],
+        ["export", "points", away / "iceberg", "--to", "iceberg", "--overwrite"],
+        ["export", "points", away / "points.csv"],
+        ["gc"],
+        ["clone", repo, tmp_path / "clone"],
+        ["fsck", "--full"],
+    ]
+    for command in commands:
+        succeed(invoke(["-C", repo, *command]))
+    assert invoke(["-C", repo, "export", "points", away / "points.csv"]).exit_code == 2
+    assert not (repo / ".git/gc.pid").exists()
+    assert sorted(path.name for path in away.iterdir()) == ["delta", "iceberg", "points.csv"]
