@@ -139,7 +139,7 @@ def points(
     ],
 )
 @pytest.mark.rule("PQ-10", "PQ-11", "PQ-12", "PQ-13", "PQ-14", "PQ-15", "PQ-16", "PQ-17")
-@pytest.mark.rule("PQ-28", "PQ-29", "PQ-36", "PQ-42")
+@pytest.mark.rule("PQ-29", "PQ-36", "PQ-42")
 def test_boxes_and_types_of_what_is_exported(
     hv: Commands, shapes: list[str | None], box: tuple[float, ...] | None, codes: list[int]
 ) -> None:
