@@ -116,7 +116,7 @@ def test_changes_are_those_since_a_branch_was_left(
 
 
 @pytest.mark.parametrize("part", sorted(HEIGHT))
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 def test_tests_of_a_part_are_affected_by_it(part: str) -> None:
     modules = changed.modules_for_tests()
     own = {path for path in modules if path.startswith(f"tests/{part}/") and "/test_" in path}

@@ -156,6 +156,7 @@ child.kill()
     assert "java" not in found.peak
 
 
+@pytest.mark.thorough
 def test_a_commands_memory_is_its_own() -> None:
     held = np.ones(60_000_000)
     small = run([sys.executable, "-c", "print(1)"], {})

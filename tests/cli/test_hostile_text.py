@@ -124,6 +124,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.few(22)
 @pytest.mark.parametrize(
     "command", COMMANDS, ids=lambda words: "-".join(words[:4]).encode("unicode_escape").decode()
 )

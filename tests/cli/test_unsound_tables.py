@@ -174,7 +174,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "way",
     [pytest.param(way, marks=pytest.mark.thorough) if "million" in way else way for way in UNSOUND],
 )
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 def test_an_unsound_table_is_named_refused_and_mended(
     sound: Path, way: str, tmp_path: Path
 ) -> None:

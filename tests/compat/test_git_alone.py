@@ -75,7 +75,7 @@ def rows_in(origin: Repo, place: Path) -> dict[int, Any]:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=" ".join)
 @pytest.mark.parametrize("way", ["merge", "rebase", "cherry-pick"])
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 def test_different_rows_go_together_whatever_is_set(
     origin: Repo, tmp_path: Path, settings: tuple[str, ...], way: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def test_import(drawn: tuple[History, str | None], tally: Tally) -> None:
         agrees(repo, history.last, "import", name="again")
 
 
+@pytest.mark.thorough
 @given(history=histories(READS))
 @tried
 def test_export(history: History, tally: Tally) -> None:

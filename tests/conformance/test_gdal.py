@@ -135,6 +135,7 @@ def test_import_and_each_release(suffix: str, data: st.DataObject, tally: Tally)
             )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", FORMATS)
 @given(data=st.data())
 @tried
@@ -148,6 +149,7 @@ def test_export(suffix: str, data: st.DataObject, tally: Tally) -> None:
         tally.case(f"{PROGRAM}, {FORMATS[suffix]}", "export", count)
 
 
+@pytest.mark.thorough
 @given(history=histories(HELD["gpkg"]))
 @tried
 def test_checkout_and_commit(history: History, tally: Tally) -> None:

@@ -195,6 +195,7 @@ def test_import(history: History, version: int, tally: Tally) -> None:
         tally.case(PROGRAM, "import", agrees(repo, as_pyiceberg(history.last), "import"))
 
 
+@pytest.mark.thorough
 @given(history=histories(WRITES), version=st.sampled_from([1, 2]))
 @drawn
 def test_import_of_its_history(history: History, version: int, tally: Tally) -> None:
@@ -294,6 +295,7 @@ def microseconds(time: dt.time) -> int:
     return ((time.hour * 60 + time.minute) * 60 + time.second) * 10**6 + time.microsecond
 
 
+@pytest.mark.thorough
 @given(history=histories(READS))
 @drawn
 def test_export(history: History, tally: Tally) -> None:
@@ -305,6 +307,7 @@ def test_export(history: History, tally: Tally) -> None:
         tally.case(PROGRAM, "export", count)
 
 
+@pytest.mark.thorough
 @given(history=histories(READS))
 @drawn
 def test_checkout(history: History, tally: Tally) -> None:

@@ -66,6 +66,7 @@ def check(file: Path, cells: Any, place: dict[str, Any]) -> int:
     return int(held.size)
 
 
+@pytest.mark.thorough
 @given(image=images(), other=st.integers(1, 250), tile=st.sampled_from([None, (16, 16), (33, 20)]))
 @tried
 def test_images_out_and_in_and_another_release(

@@ -55,6 +55,7 @@ def test_processes_are_used_again_and_end_with_the_engine(
             os.kill(pid, 0)
 
 
+@pytest.mark.thorough
 def test_a_process_that_dies_is_an_error(tmp_path: Path) -> None:
     tasks = [task_of(kernels.crash_once, str(tmp_path / "mark"), 1)] * 2
     with (

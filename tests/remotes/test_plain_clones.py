@@ -273,6 +273,7 @@ def test_a_hook_that_comes_later_is_told_as_well(ours: Repo, tmp_path: Path, pla
 COMING = "that git had left at the remote came"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -80,6 +80,7 @@ def prune(repo: Repo) -> int:
     return reopened(repo).prune_remote(grace_days=0, delete=True).files
 
 
+@pytest.mark.few(1)
 def test_pruning_marks_and_waits(ours: Repo, place: Place, server: Path) -> None:
     left = unreached(ours, place, server)
     ours.delete_branch("side", force=True)
@@ -520,6 +521,7 @@ def test_documents_without_end(
     assert place.notes("prunings") == []
 
 
+@pytest.mark.few(1)
 def test_what_is_known_of_the_remote_stays_as_it_was_fetched(ours: Repo, theirs: Repo) -> None:
     known = run_git("for-each-ref", cwd=theirs.path)
     ours.switch("side", create=True)

@@ -54,7 +54,7 @@ def refs(server: Path) -> str:
 
 
 @pytest.mark.parametrize("way", BREAKS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_broken_dataset_is_refused(place: Path, server: Path, way: str) -> None:
     succeed(invoke(["-C", place, "data", "push", "origin"]))
     before = refs(server)

@@ -470,6 +470,7 @@ def test_an_author_cannot_break_a_commit(plain: Repo, author: dict[str, Any]) ->
     assert_sound(plain)
 
 
+@pytest.mark.thorough
 def test_a_patch_of_a_gigabyte_is_refused_unread(plain: Repo, tmp_path: Path) -> None:
     file = tmp_path / "patch.json"
     with open(file, "wb") as out:

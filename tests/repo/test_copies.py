@@ -178,6 +178,7 @@ def test_a_null_or_equal_key_in_a_copy_is_refused(filled: CheckedRepo, copy: Pat
     assert len(rows(filled, "points")) == 99
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", ["parquet", "gpkg", "geojson", "fgb", "csv", "shp"])
 def test_an_export_that_comes_back_is_the_same_table(
     filled: CheckedRepo, tmp_path: Path, suffix: str
@@ -355,6 +356,7 @@ def test_a_layer_that_is_gone_is_named(filled: CheckedRepo, tmp_path: Path) -> N
     assert any("no layer for more any more" in note for note in result.notes)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -440,6 +442,7 @@ def editor(file: Path, mode: str, work: str) -> Iterator[subprocess.Popen[str]]:
         process.wait(20)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("work", ["rest", "busy", "done"])
 def test_a_file_is_never_replaced_under_an_editor(

@@ -105,7 +105,7 @@ def test_reviews_and_diffs_show_them(repo: CheckedRepo, curved: str, tmp_path: P
 @pytest.mark.parametrize(
     "format", ["geoparquet", "parquet", "gpkg", "geojson", "flatgeobuf", "shapefile", "csv"]
 )
-@pytest.mark.few(14)
+@pytest.mark.few(5)
 def test_exports_hold_them_or_say_that_they_do_not(
     repo: CheckedRepo, curved: str, tmp_path: Path, format: str
 ) -> None:

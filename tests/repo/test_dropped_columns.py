@@ -411,6 +411,7 @@ def test_a_type_that_is_wider_takes_the_edit_along(tmp_path: Path, case: str) ->
     assert rows(repo) == expected(kept=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["ours", "theirs"])
 @pytest.mark.parametrize("case", ["retyped here", "retyped there"])
 def test_another_type_is_another_column(tmp_path: Path, case: str, answer: str) -> None:

@@ -78,6 +78,7 @@ def test_other_programs_read_the_rows_of_one_file(large: Repo, tmp_path: Path) -
     assert geopandas.read_parquet(many).equals(geopandas.read_parquet(one))
 
 
+@pytest.mark.thorough
 def test_each_file_says_what_its_geometries_are(large: Repo, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     large.export("points", folder, format=PARTS, part_bytes=1)
@@ -102,6 +103,7 @@ def test_files_are_of_about_a_size(large: Repo, tmp_path: Path) -> None:
     assert by_duckdb(tmp_path / "halves") == by_duckdb(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_what_a_file_can_be_asked_for_parts_can(large: Repo, tmp_path: Path) -> None:
     asked: dict[str, dict[str, Any]] = {
         "columns": {"columns": ["name", "id"]},
@@ -172,6 +174,7 @@ def test_a_column_that_has_outgrown_its_type(tmp_path: Path) -> None:
     assert sorted(found["n"].to_pylist()) == [1] * 199 + [1000]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("swaps", [True, False])
 def test_a_folder_that_is_there_stays_unless_told(
     large: Repo, tmp_path: Path, swaps: bool, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +234,7 @@ def test_a_part_that_cannot_be_written_leaves_nothing(large: Repo, tmp_path: Pat
     assert not folder.exists() and beside(folder) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("place", "call"), [("os:replace", 3), ("os:fsync", 5), ("os:rename", 1), ("shutil:rmtree", 1)]
 )
@@ -280,6 +284,7 @@ TABLES: dict[str, tuple[Callable[[Path], list[dict[str, Any]]], dict[str, Any], 
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("format", TABLES)
 def test_tables_are_written_side_by_side(large: Repo, tmp_path: Path, format: str) -> None:
@@ -296,6 +301,7 @@ def test_tables_are_written_side_by_side(large: Repo, tmp_path: Path, format: st
     assert len(list((tmp_path / "t").glob(files))) > 20
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("format", TABLES)
 def test_a_table_that_cannot_be_written_keeps_its_files(

@@ -13,6 +13,7 @@ from tests.support.git import run_git
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("bare", [False, True])
 @pytest.mark.parametrize("into", [None, "side"])
 def test_a_commit_that_came_meanwhile_stays(

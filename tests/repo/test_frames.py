@@ -61,6 +61,7 @@ def _trees(crs: str | None = "EPSG:4326") -> gpd.GeoDataFrame:
     )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_rows(repo: Repo, form: str) -> None:
     make = FORMS[form]

@@ -85,7 +85,7 @@ def test_a_file_has_no_history(repo: CheckedRepo, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("flavour", list(Flavour))
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_rasters_of_every_flavour(
     repo: CheckedRepo, tmp_path: Path, flavour: Flavour, link: bool
 ) -> None:

@@ -538,7 +538,7 @@ MOVES: dict[str, Callable[[Repo], object]] = {
 
 
 @pytest.mark.parametrize("what", MOVES)
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_nothing_else_moves_head_while_a_merge_waits(repo: Repo, what: str) -> None:
     fork(
         repo,

@@ -253,6 +253,7 @@ def put(repo: CheckedRepo, rasters: dict[int, dict[str, Any] | None]) -> None:
     repo.write("tiles", pa.table({"id": pa.array(rasters, pa.int64()), "rast": values}))
 
 
+@pytest.mark.thorough
 def test_merges_take_a_raster_as_one_cell(diverged: CheckedRepo) -> None:
     assert diverged.merge("side").kind == "conflicts"
     assert sum(found.unresolved for found in diverged.conflicts()) == 2

@@ -136,7 +136,7 @@ def test_random_steps(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_versions_one_after_another(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

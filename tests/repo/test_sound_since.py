@@ -102,7 +102,7 @@ def mixed(choose: random.Random, one: HavasuDataset, other: HavasuDataset) -> Ha
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_what_is_told_to_be_sound_is(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed)
     views = history(tmp_path / "repo", seed)

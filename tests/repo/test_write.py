@@ -110,6 +110,7 @@ def test_a_key_that_comes_twice_is_refused(filled: CheckedRepo, mode: str) -> No
         filled.repo.write("points", far, mode=mode)
 
 
+@pytest.mark.thorough
 def test_many_edits_keep_every_row(filled: CheckedRepo) -> None:
     expected = {row["id"]: row for row in points(100).to_pylist()}
     for number in range(40):

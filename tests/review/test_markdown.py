@@ -107,6 +107,7 @@ def test_nothing_changed() -> None:
     assert "No dataset changes." in format_markdown(Review("main", "HEAD", ()))
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:20]))
 def test_values_cannot_break_the_page(text: str) -> None:
     page = format_markdown(hostile(text))

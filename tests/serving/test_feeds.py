@@ -226,6 +226,7 @@ def test_nobody_writes_to_a_feed(url: str) -> None:
     assert missing.error == (404, "NoSuchTableException")
 
 
+@pytest.mark.thorough
 def test_a_feed_of_a_dataset_of_karts(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
     table = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["one", "two"]})

@@ -60,6 +60,7 @@ def one_by_one(table: Any) -> list[Any]:
     return in_order(rows)
 
 
+@pytest.mark.thorough
 def test_a_feed_has_every_commit_and_goes_on(branch: Model, tmp_path: Path) -> None:
     with serving(branch.repo.path, first=SHORT) as url:
         read = None

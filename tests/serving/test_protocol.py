@@ -103,6 +103,7 @@ def test_lists_come_in_pages(url: str) -> None:
     assert send(url, path + "?pageSize=x").error == (400, "BadRequestException")
 
 
+@pytest.mark.thorough
 def test_two_servers_agree(repo: Repo, url: str) -> None:
     with serving(repo.path) as other:
         for ref in ("main", "feature/x", "v1"):

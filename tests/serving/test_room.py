@@ -49,6 +49,7 @@ def read(url: str) -> Iterator[list[dict[str, Any]]]:
         yield in_order(table.select(["id", "name"]))
 
 
+@pytest.mark.thorough
 def test_the_oldest_goes_and_is_made_again(repo: Repo) -> None:
     repo.git.git("config", "havasu.catalog.keep", "1k")
     with serving(repo.path, first=SWEPT_OFTEN) as url:

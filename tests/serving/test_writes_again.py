@@ -55,6 +55,7 @@ def others_commit(repo: Repo) -> None:
         repo.write("points", pa.table({"id": [number], "name": ["other"]}), message="Other")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", [{}, KEY], ids=["no key", "key"])
 def test_after_other_commits(repo: Repo, url: str, key: dict[str, str]) -> None:
     body = appended(url, 100)
@@ -68,6 +69,7 @@ def test_after_other_commits(repo: Repo, url: str, key: dict[str, str]) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_after_a_merge_that_brought_it_in(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     assert send(url, body) == (200, "")
@@ -99,6 +101,7 @@ def test_after_a_server_that_was_killed(repo: Repo, url: str, key: dict[str, str
     assert_sound(repo)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", [{}, KEY], ids=["no key", "key"])
 def test_while_another_server_is_at_it(
     repo: Repo, url: str, key: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -341,6 +341,7 @@ def test_a_server_that_is_killed_before_it_answers_has_done_all_or_nothing(
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_branch_that_was_deleted_is_not_written_to(repo: Repo, url: str) -> None:
     body = appended(url, 100, branch="side")
     repo.delete_branch("side", force=True)

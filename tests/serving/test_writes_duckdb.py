@@ -61,6 +61,7 @@ def subjects(repo: Repo) -> list[str]:
     return [info.message.split("\n")[0] for info in repo.log()][:-3]
 
 
+@pytest.mark.thorough
 def test_statements_do_to_rows_what_they_do_elsewhere(
     repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]]
 ) -> None:
@@ -76,6 +77,7 @@ def test_statements_do_to_rows_what_they_do_elsewhere(
     assert list(Repo.open(repo.path, settings=LOCAL).fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_tables_transactions_and_what_is_refused(
     repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]]
 ) -> None:
@@ -155,6 +157,7 @@ def test_geometries_are_written_as_geometries(
     assert list(Repo.open(repo.path, settings=LOCAL).fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_columns_are_altered_one_after_another_under_the_key(
     repo: Repo, url: str, duckdb: Callable[[list[str]], list[Any]]
 ) -> None:

@@ -65,7 +65,7 @@ def assert_sound(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("branch", ["main", "feature/x"])
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_rows_are_those_of_a_model_after_any_statements(repo: Repo, url: str, branch: str) -> None:
     chance, model = random.Random(7), first()
     table = catalog(url, branch).load_table("tables.points")

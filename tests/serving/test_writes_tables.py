@@ -197,6 +197,7 @@ def test_a_table_keeps_the_properties_that_it_is_made_with(repo: Repo, url: str)
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_properties_of_a_namespace_are_the_catalogs(repo: Repo, url: str) -> None:
     client = catalog(url)
     client.create_namespace("kept", {"comment": "sheets", "owner": "root"})
@@ -219,6 +220,7 @@ def test_properties_of_a_namespace_are_the_catalogs(repo: Repo, url: str) -> Non
         client.update_namespace_properties("none", updates={"a": "b"})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [

@@ -243,7 +243,7 @@ SYSTEMS = {code: rasterio.crs.CRS.from_epsg(code).to_wkt() for code in (2193, 38
         pytest.param({"upperleft_y": 5_400_005.0}, "beyond", id="beyond the edge"),
     ],
 )
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 def test_files_of_rasters_are_what_the_rasters_say(
     hv: Commands, tmp_path: Path, changes: dict[str, Any], cause: str | None
 ) -> None:

@@ -259,6 +259,7 @@ RESERVED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.rule("ICE-72", "ICE-73", "ICE-74", "ICE-75", "ICE-76", "ICE-80")
 @pytest.mark.parametrize("number", RESERVED)
 @pytest.mark.parametrize("link", [[], ["--link"]], ids=["copied", "linked"])

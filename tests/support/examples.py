@@ -16,6 +16,11 @@ settings.load_profile("full")
 settings.register_profile("quick", parent=settings(), max_examples=QUICK)
 
 
+def is_quick() -> bool:
+    """Return whether this is a quick run."""
+    return settings().max_examples == QUICK
+
+
 def examples(number: int, **others: Any) -> settings:
     """Try `number` examples, or in a quick run a share of them, as with the usual hundred.
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.examples import is_quick
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -59,6 +61,8 @@ def start_session(scratch: Path, jar: Mapping[str, str]) -> "SparkSession":
         .appName("havasu-vc tests")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
+        # For the one test of a quick run it is not worth while to compile well.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1" if is_quick() else "")
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "4")

@@ -115,6 +115,7 @@ def test_duckdb_reads_the_table(
     assert kind[0][0].startswith("GEOMETRY")
 
 
+@pytest.mark.few(1)
 def test_duckdb_reads_the_data_files(repo: Repo) -> None:
     folder = repo.workspace.root / "points" / "data"
     files = [str(path) for path in folder.iterdir() if "deletes" not in path.name]

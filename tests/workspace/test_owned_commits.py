@@ -182,7 +182,7 @@ def marked(folder: Path, key: tuple[str, ...], *, updates: bool) -> tuple[Path, 
 @pytest.mark.parametrize("updates", [False, True])
 @pytest.mark.parametrize("few", [0, 1_000_000])
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.few(1)
+@pytest.mark.thorough
 def test_owners_take_away_what_was_deleted_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, few: int, updates: bool
 ) -> None:

@@ -234,6 +234,7 @@ while True:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("delay", [0.0, 0.05, pytest.param(0.11, marks=pytest.mark.slow)])
 def test_killed_while_the_tables_are_made(repo: Repo, delay: float) -> None:
     root = Path(__file__).parents[2]

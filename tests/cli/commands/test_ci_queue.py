@@ -106,6 +106,7 @@ def test_what_git_merged_passes(queue: Queue, squash: bool) -> None:
         assert invoke(["-C", job.path, "check", revisions]).exit_code == 0
 
 
+@pytest.mark.thorough
 def test_what_is_too_much_together_is_refused(queue: Queue) -> None:
     """Each deletes two rows, which the policy allows; both together delete four."""
     queue.pull("one", {n: row for n, row in START.items() if n not in (1, 2)})

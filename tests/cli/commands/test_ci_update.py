@@ -246,6 +246,7 @@ def test_a_fork_that_does_not_allow_it(scene: Scene) -> None:
     assert scene.tip() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scene", HOSTS, indirect=True)
 def test_without_a_token(scene: Scene) -> None:
     before = scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100)})

@@ -41,6 +41,7 @@ def status(repo: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.few(1)
 def test_a_dataset_goes_and_comes_back(repo: Path) -> None:
     succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one"]))
     assert tables(repo) == ["two"]
@@ -90,6 +91,7 @@ def test_the_settings_are_those_of_kart(repo: Path) -> None:
     assert found == [("one", "checkout", "false")]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

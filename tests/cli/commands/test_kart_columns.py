@@ -92,6 +92,7 @@ def server() -> Iterator[PostgresServer]:
         yield running
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_postgis(), reason="there is no PostGIS")
 def test_columns_added_in_postgis_keep_length_and_size(repo: Path, server: PostgresServer) -> None:
     server.run("DROP SCHEMA IF EXISTS wc CASCADE")

@@ -166,6 +166,7 @@ def test_forms_that_are_none(run: Run, form: str) -> None:
     assert run("log", "--with-change-counts").exit_code == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["kart", "havasu"])
 def test_a_row_of_a_dataset_that_is_gone(kind: str, tmp_path: Path) -> None:
     """Its file is looked for where the dataset was last: before it went, or on another branch."""

@@ -193,6 +193,7 @@ def test_files(run: Run, tmp_path: Path, names: Callable[[], dict[int, str]]) ->
     assert names() == {1: "one", 2: "TWO", 4: "four", 9: "nine"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", [3, 7, 90])
 def test_two_features_of_a_file(
     run: Run, tmp_path: Path, names: Callable[[], dict[int, str]], key: int

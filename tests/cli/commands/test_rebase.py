@@ -322,6 +322,7 @@ def treeless(request: pytest.FixtureRequest, tmp_path: Path) -> Repo:
     return branched(make(tmp_path / "treeless", FIRST, **request.param))
 
 
+@pytest.mark.few(1)
 def test_picks_without_a_work_tree(treeless: Repo) -> None:
     said = succeed(run(treeless, "cherry-pick", "-x", "main..dev")).output
 
@@ -338,6 +339,7 @@ def test_picks_without_a_work_tree(treeless: Repo) -> None:
     assert subjects(treeless, "HEAD~2..HEAD") == ["Dev 3", "Dev 1"]
 
 
+@pytest.mark.few(1)
 def test_a_rebase_without_a_work_tree(treeless: Repo) -> None:
     treeless.switch("dev")
     author = run_git("log", "-1", "--format=%an %at", cwd=treeless.path)
@@ -354,6 +356,7 @@ def test_a_rebase_without_a_work_tree(treeless: Repo) -> None:
     assert treeless.resolve("main").commit == treeless.resolve("dev").commit
 
 
+@pytest.mark.few(1)
 def test_conflicts_without_a_work_tree(treeless: Repo) -> None:
     clash(treeless)
     treeless.switch("dev")
@@ -382,6 +385,7 @@ def test_conflicts_without_a_work_tree(treeless: Repo) -> None:
     assert "no merge" in run(treeless, "rebase", "--continue").output
 
 
+@pytest.mark.few(1)
 def test_a_sequence_that_was_cut_off_is_put_back(
     treeless: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,7 @@ def seen(repo: Repo) -> tuple[object, ...]:
     return (*(run_git(*command, cwd=repo.path) for command in git), read(repo))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("what", SIGNERS)
 def test_a_program_that_does_not_sign_changes_nothing(
     repo: Repo, tmp_path: Path, what: str
@@ -140,7 +140,7 @@ GITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """The command in which git itself makes commits, after what plain git has begun where it has."""
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("what", GITS)
 @pytest.mark.parametrize("how", ["writes nonsense", "writes bytes", "leaves it empty"])
 def test_a_commit_that_git_spoils_is_put_back(
@@ -218,6 +218,7 @@ def test_commits_of_others_that_nobody_signed_are_taken(repo: Repo, tmp_path: Pa
     assert_clean(repo)
 
 
+@pytest.mark.thorough
 def test_a_passphrase_that_nobody_can_type_is_told(repo: Repo, tmp_path: Path) -> None:
     key = run_git("config", "user.signingkey", cwd=repo.path).strip()
     change = ["ssh-keygen", "-q", "-p", "-f", key]

@@ -65,6 +65,7 @@ def is_kart(repo: Path) -> bool:
     return (repo / ".kart").exists()
 
 
+@pytest.mark.few(1)
 def test_it_has_what_is_inside_and_what_is_nowhere(repo: Path, run: Run) -> None:
     assert rows(repo) == [(1, "one"), (2, "two"), (5, "five")]
     told = succeed(run("status")).stdout
@@ -126,6 +127,7 @@ def test_a_merge_reaches_hidden_rows(repo: Path, run: Run, edit: Edit) -> None:
     assert "working copy clean" in succeed(run("status")).stdout
 
 
+@pytest.mark.few(1)
 def test_a_conflict_of_a_hidden_row_is_not_taken_from_the_file(repo: Path, run: Run) -> None:
     succeed(run("checkout", "--spatial-filter", "none"))
     with editor(repo / "repo.gpkg") as database:

@@ -127,6 +127,7 @@ def test_edits_are_seen_and_committed(run: Run, edit: Edit, repo: Path) -> None:
     assert run("commit", "-m", "Nothing").exit_code == 44
 
 
+@pytest.mark.few(1)
 def test_rows_are_not_counted_again_after_a_commit(
     run: Run, edit: Edit, repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +358,7 @@ def test_edits_are_set_aside_and_come_back(run: Run, edit: Edit, repo: Path) -> 
     assert run("stash", "pop").exit_code == 40
 
 
+@pytest.mark.few(1)
 def test_branches_are_merged_in_place(run: Run, edit: Edit, repo: Path) -> None:
     succeed(run("switch", "-c", "other"))
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
@@ -804,6 +806,7 @@ def test_an_option_that_git_alone_has_is_answered(run: Run, wrong: str) -> None:
     assert refused.stderr.splitlines()[-1] == f"Hint: {OPTIONS_OF_GIT[wrong]}"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_linked_work_tree_has_one_of_its_own(inside: bool, tmp_path: Path) -> None:
     repo, other, source = tmp_path / "repo", tmp_path / "other", tmp_path / "points.csv"

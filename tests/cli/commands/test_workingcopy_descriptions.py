@@ -54,6 +54,7 @@ def changes(repo: Path) -> dict[str, object]:
     return meta
 
 
+@pytest.mark.few(1)
 def test_a_title_and_a_text_are_edits_that_a_commit_takes(repo: Path) -> None:
     assert described(repo) == ("Some points", "")
     assert changes(repo) == {}

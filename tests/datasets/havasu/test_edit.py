@@ -95,6 +95,7 @@ def test_small_files_fold(datasets: MemoryDatasets) -> None:
     assert same(view, rows)
 
 
+@pytest.mark.thorough
 def test_folded_rows_stand_in_key_order(datasets: MemoryDatasets) -> None:
     with tiny_thresholds(most_deltas=3, group_rows=4):
         view, rows = datasets.new(SCHEMA, ROWS), ROWS
@@ -765,6 +766,7 @@ def files_after(
 EDITED, IMPORTED, FOLDED = Origin.EDIT, Origin.IMPORT, Origin.FOLD
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -101,6 +101,7 @@ def test_by_text(repo: Repo) -> None:
     assert may(view, "c", "d") == [False, True, True]
 
 
+@pytest.mark.few(2)
 def test_a_row_is_found_whatever_its_key_is(repo: Repo, kind: str) -> None:
     keys = [key for piece in KEYS[kind] for key in piece]
     schema = repo.table("t").to_arrow().schema

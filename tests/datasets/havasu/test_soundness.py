@@ -401,6 +401,7 @@ def kept(memory: Path) -> int:
     return len(list(folder.iterdir())) if folder.is_dir() else 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("more", "expected"), [(-1, 1), (0, 1), (1, 0)])
 @pytest.mark.parametrize("check_first", [True, False])
 def test_a_record_is_kept_of_so_many_deltas(

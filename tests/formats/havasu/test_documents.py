@@ -402,6 +402,7 @@ def test_what_is_no_packed_document_is_refused(damage: bytes) -> None:
     assert caught.value.path == WHERE
 
 
+@pytest.mark.thorough
 def test_a_packed_document_of_any_size_is_not_read() -> None:
     data = b"\0z" + zlib.compress(bytes(MOST_BYTES + 1), 9)
 

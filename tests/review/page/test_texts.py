@@ -150,6 +150,7 @@ def diff_of(case: str) -> tuple[DatasetDiff, _Moves]:
     return places(*moves, crs=crs), moves
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("case", CASES)
 def test_texts_of_points_are_what_they_were(case: str) -> None:
     diff, moves = diff_of(case)
@@ -422,6 +423,7 @@ def test_distances_are_shown_as_they_are() -> None:
     assert (np.diff(kept[there][np.argsort(true)]) >= 0).all()
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_changes_are_less_than_three_megabytes() -> None:
     page = written([many(100_000, batches=10)])
 
