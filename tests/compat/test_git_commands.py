@@ -242,6 +242,7 @@ def test_a_shallow_and_a_partial_clone(repo: CheckedRepo, tmp_path: Path) -> Non
         assert list(clone.log())
 
 
+@pytest.mark.thorough
 def test_the_hook_of_the_page_has_git_commit_tell_of_edited_rows(
     repo: CheckedRepo, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given
 
 from tests.conformance import ours
@@ -88,6 +89,7 @@ class Kept:
         return file
 
 
+@pytest.mark.thorough
 @given(history=histories(WRITES))
 @tried
 def test_import_and_each_release(history: History, tally: Tally) -> None:
@@ -119,6 +121,7 @@ def test_commit_of_edited_rows(history: History, tally: Tally) -> None:
             tally.case(PROGRAM, "commit --from", agrees(repo, after, "commit"))
 
 
+@pytest.mark.thorough
 @given(history=histories(ours.ABLE))
 @tried
 def test_export(history: History, tally: Tally) -> None:

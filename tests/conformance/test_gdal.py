@@ -114,6 +114,7 @@ def taken(repo: Repo, file: Path, **how: Any) -> None:
     repo.import_(file, NAME, options=options, **how)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", FORMATS)
 @given(data=st.data())
 @tried

@@ -332,6 +332,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Repo, Any
         yield repo, catalog(url, "main")
 
 
+@pytest.mark.thorough
 @given(history=histories(Abilities(steps=ours.STEPS)))
 @drawn
 def test_commit_through_the_catalog(

@@ -46,6 +46,7 @@ def test_other_rows_are_put_together_as_git_does(people: tuple[Repo, Repo], tmp_
         points.assert_clean(each)
 
 
+@pytest.mark.thorough
 def test_one_row_is_named_and_nothing_is_lost(people: tuple[Repo, Repo], tmp_path: Path) -> None:
     ann, ben = people
     mine = points.write(ann, START | {1: ("ann", 1)})

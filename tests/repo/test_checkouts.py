@@ -613,6 +613,7 @@ class TestPlaces:
             repo.workspace.check_out_to(tmp_path / "full" / "mine")
 
 
+@pytest.mark.thorough
 def test_killed_at_any_instant(tmp_path: Path) -> None:
     repo = make(tmp_path / "repo", ROWS)
     repo.switch("dev", create=True)

@@ -266,6 +266,7 @@ def test_exact_cells_follow_columns_that_are_renamed(filled: CheckedRepo, exact:
     )
 
 
+@pytest.mark.thorough
 def test_an_exact_cell_that_was_edited_is_forgotten(filled: CheckedRepo, exact: Path) -> None:
     execute(exact, "update exact set x = 3, text = 'new' where id = 1")
     filled.commit_from(exact)

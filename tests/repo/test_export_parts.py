@@ -64,6 +64,7 @@ def by_duckdb(folder: Path) -> list[tuple[Any, ...]]:
         return found.fetchall()
 
 
+@pytest.mark.thorough
 def test_other_programs_read_the_rows_of_one_file(large: Repo, tmp_path: Path) -> None:
     one, many = tmp_path / "one.parquet", tmp_path / "many"
     large.export("points", one)
@@ -93,6 +94,7 @@ def test_each_file_says_what_its_geometries_are(large: Repo, tmp_path: Path) -> 
         assert (common["geometry_types"], "bbox" in common) == ([], False)
 
 
+@pytest.mark.thorough
 def test_files_are_of_about_a_size(large: Repo, tmp_path: Path) -> None:
     large.export("points", tmp_path / "whole", format=PARTS)
     half = large.dataset("points").size // 2
@@ -118,6 +120,7 @@ def test_what_a_file_can_be_asked_for_parts_can(large: Repo, tmp_path: Path) -> 
         assert many.replace_schema_metadata() == one, name
 
 
+@pytest.mark.thorough
 def test_it_comes_in_again(large: Repo, tmp_path: Path) -> None:
     large.export("points", tmp_path / "many", format=PARTS, part_bytes=1)
     large.import_(tmp_path / "many", "again", options=BY_ID)
@@ -136,6 +139,7 @@ def test_without_rows_there_is_a_file_with_columns(tmp_path: Path, kart: bool) -
     assert (table.num_rows, table.schema.names) == (0, ["id", "geom", "name", "number"])
 
 
+@pytest.mark.thorough
 def test_a_part_without_rows_has_no_file(large: Repo, tmp_path: Path) -> None:
     first = rows(large, "points")[:30]
     large.write("points", pa.table({"id": [row["id"] for row in first]}), mode="delete")

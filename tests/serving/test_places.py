@@ -37,6 +37,7 @@ def test_a_bare_repository(tmp_path: Path) -> None:
         assert len(table.snapshots()) == 2
 
 
+@pytest.mark.thorough
 def test_a_dataset_of_karts(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", kart=True, settings=Settings(engine="local"))
     pq.write_table(rows(range(50)).select(["id", "name"]), tmp_path / "points.parquet")

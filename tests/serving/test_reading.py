@@ -62,6 +62,7 @@ def test_a_table_at_a_ref(repo: Repo, url: str, ref: str) -> None:
     assert in_order(table.scan().to_arrow()) == expected(repo, "points", ref)
 
 
+@pytest.mark.thorough
 def test_the_warehouse_of_all_refs(repo: Repo, url: str) -> None:
     served = catalog(url, "*")
     assert served.list_namespaces() == [("feature/x",), ("main",), ("v1",)]

@@ -133,6 +133,7 @@ def test_a_commit_is_by_whom_a_token_or_a_trusted_proxy_names(repo: Repo, tmp_pa
         assert append(url, 905, **said) == ("Test User", "test@example.com")
 
 
+@pytest.mark.thorough
 def test_what_changes_nothing_makes_no_commit(repo: Repo, url: str) -> None:
     table = catalog(url).load_table("tables.points")
     table.overwrite(rows({5: "row 5"}), "id = 5")
@@ -241,6 +242,7 @@ def test_none_of_many_writers_loses_a_commit(
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_what_a_merge_brought_in_is_a_base_still(repo: Repo, url: str) -> None:
     """The branch was moved onto a merge, of which what a client loaded is the second parent."""
     mine: Model = {900: "mine"}

@@ -112,6 +112,7 @@ SAID = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.rule("HAV-84")
 def test_each_change_of_a_table_keeps_what_is_said_of_its_columns(hv: Commands) -> None:
     hv.take(full_table())

@@ -66,6 +66,7 @@ READING = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.rule("ICE-4")
 def test_who_reads_waits_for_no_lock(hv: Commands, tmp_path: Path) -> None:
     hv.take(ROWS)

@@ -98,6 +98,7 @@ def test_what_a_merge_waits_for_stays(repo: Repo, git: Callable[..., str]) -> No
     assert not list(fresh.fsck(full=True))
 
 
+@pytest.mark.thorough
 def test_a_bare_repository_is_packed(repo: Repo, tmp_path: Path, git: Callable[..., str]) -> None:
     bare = tmp_path / "bare.git"
     git("clone", "-q", "--bare", str(repo.path), str(bare), cwd=tmp_path)

@@ -142,6 +142,7 @@ def ordered(found: list[Row]) -> list[Row]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["rows", "files", "owners", "clustered", "clustered anew"])
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])

@@ -324,6 +324,7 @@ def test_in_karts_place_a_row_is_in_conflict_as_a_whole(
     assert row == ("c", 5)
 
 
+@pytest.mark.thorough
 def test_columns_that_both_sides_add_are_in_conflict_in_karts_place(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_page_that_is_full_still_counts_all_and_shows_what_is_odd() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_page_ends_when_its_bytes_are_used_up() -> None:
     page = ReadPage.of(written([many(40_000, batches=8)], limits=PageLimits(size=1_000_000)))
 
