@@ -9,7 +9,7 @@ and so do those that differ in one column from a row of the last import that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -405,13 +405,16 @@ def _replacing(
     kind = kind_named(old.kind)
     said = request.said(source, old.path)
     given = info_documents(said, kind)
-    meta = {
+    meta: dict[str, bytes | None] = {
         name: data
         for name, data in _meta(source, kind, said).items()
         if (known := old.folder.read(name)) is None
         or name in given
         or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
+    left = {each.geometry.crs for each in old.schema.geometries if each.geometry}
+    left -= {each.geometry.crs for each in schema.geometries if each.geometry}
+    meta |= dict.fromkeys(f"meta/crs/{name}.wkt" for name in left)
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     if request.replace_ids is not None:
         keys = listed_keys(schema, request.replace_ids)
@@ -495,7 +498,7 @@ def replacement(
     old: Dataset,
     tasks: Sequence[Task],
     schema: Schema,
-    meta: dict[str, bytes],
+    meta: Mapping[str, bytes | None],
     engine: Engine,
     size: int,
     *,
@@ -508,7 +511,9 @@ def replacement(
     rows are staged as a dataset of their own first, and compared with the old one. What is `far`
     is read and written in the bucket where its data is.
     """
-    documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
+    documents: dict[str, bytes | None] = {
+        name: data for name, data in meta.items() if old.folder.read(name) != data
+    }
     if (held := old.in_files) is not None and can_be_owned(held, schema):
         more, edit = evolved(far or held, schema)
         with edit:
@@ -541,7 +546,7 @@ def _listed(
     old: Dataset,
     tasks: Sequence[Task],
     schema: Schema,
-    meta: dict[str, bytes],
+    meta: Mapping[str, bytes | None],
     engine: Engine,
     size: int,
     keys: pa.RecordBatch | None,

@@ -182,6 +182,7 @@ def test_what_a_release_changes_besides_rows_is_told(
     result = succeed(run("import", csv_file, "lots", "--replace", "--crs", "EPSG:4167", *options))
     assert [line for line in result.stderr.splitlines() if line.startswith("Note")] == [
         "Note: lots: crs/EPSG:4167.wkt changes",
+        "Note: lots: crs/EPSG:4326.wkt changes",
         "Note: lots: column 'name' is dropped",
         "Note: lots: column 'remark' is added",
         "Note: lots: column 'geom' is in EPSG:4167 now, in EPSG:4326 before",
@@ -207,6 +208,10 @@ def test_a_release_in_another_system_is_in_it(run: Run, tmp_path: Path) -> None:
 
     assert "column 'geom' is in EPSG:4326 now, in EPSG:2193 before" in result.stderr
     assert system_of(run, "p") == "EPSG:4326"
+    items = {at: run("meta", "get", "p", "--ref", at).stdout for at in ("HEAD^", "HEAD")}
+    assert "crs/EPSG:2193.wkt" in items["HEAD^"] and "crs/EPSG:4326.wkt" not in items["HEAD^"]
+    assert "crs/EPSG:4326.wkt" in items["HEAD"]
+    assert "crs/EPSG:2193.wkt" not in items["HEAD"], "no column is in it"
     succeed(run("fsck", "--full"))
     for revision, code in (("HEAD", 4326), ("HEAD^", 2193)):
         file = tmp_path / f"{code}.gpkg"
