@@ -115,5 +115,35 @@ def test_a_week(tmp_path: Path, shared_data: Path) -> None:
     assert again == days["tuesday"]
     summary = json.loads(agency.does("review", "thursday...friday", "-o", "json").stdout)
     assert summary
+
+    # Saturday: the register gets a shelf, and the week is looked back upon.
+    agency.does("mv", "names", "register/names", "-m", "A shelf")
+    looked = agency.does("diff", "friday..HEAD", "--name-status").output
+    assert looked == "R\tnames\tregister/names\n"
+    model[some[7]]["name"] = "Ōtaki"
+    published(file, model.values(), columns)
+    agency.does("import", file, "register/names", "--replace", "-m", "saturday")
+    agency.agrees("register/names", model)
+    stat = agency.does("diff", "friday..HEAD", "--stat").output
+    assert stat.startswith(" names => register/names | moved; 1 row updated\n")
+    of_row = agency.does("log", "--format=%s", f"register/names:feature:{some[7]}").output
+    assert of_row.splitlines()[0] == "saturday"
+    whole = agency.does("log", "--format=%s", "--reverse", "register/names").output.splitlines()
+    assert whole == [
+        "monday",
+        "Update metadata for names",
+        "tuesday",
+        "thursday",
+        "friday",
+        "A shelf",
+        "saturday",
+    ]
+    found = agency.does("grep", "Ōtaki", "-l").output
+    assert found == "register/names\n"
+    agency.does("revert", "HEAD")
+    agency.does("revert", "HEAD~2")
+    model = {key: dict(row) for key, row in model.items()}
+    assert agency.does("data", "ls").output == "names\n"
+    assert agency.does("diff", "friday..HEAD", "--stat").output == ""
     agency.does("validate")
     agency.does("fsck", "--full")
