@@ -84,6 +84,10 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
     ),
     (
+        r"(?:there is no dataset )?'(.+)' (?:is neither a revision nor a dataset|on either side)",
+        r"Ambiguous argument '\1' - doesn't appear to be either a revision or a filter",
+    ),
+    (
         r"GeoJSON holds one dataset, and rows of .+",
         "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
         "with more than one dataset",
@@ -113,6 +117,7 @@ _CODES: tuple[tuple[str, int], ...] = (
     ("There are still unresolved meta-item conflicts", 20),
     ("Cannot import to .+ - already exists in repository", 31),
     ("Dataset path '.+' conflicts with existing path", 31),
+    ("Ambiguous argument '.+'", 40),
     ("No table specified", 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""

@@ -40,7 +40,7 @@ class Pair:
         self.ours("init", self.repo, "--kart", at=None)
         self.ours("import", source, "--primary-key", "id", "--crs", "EPSG:4326")
         first = self.random.choice([self.ours, self.theirs])
-        first("create-workingcopy", "repo.gpkg")
+        first("create-workingcopy", "--delete-existing", "repo.gpkg")
         self.now = self.read()
         self.heads = {"main": dict(self.now)}
         self.branch = "main"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.repo.results import CheckoutResult, ExportResult
 
-__all__ = ["command", "copy_object", "limit", "tables_object", "tell_tables"]
+__all__ = ["command", "copy_object", "limit", "tables_object", "tell_karts", "tell_tables"]
 
 FLAVOURS = ("havasu", "spark", "iceberg", "auto")
 
@@ -226,6 +226,14 @@ def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> No
     repo.workspace.set_spatial_filter(asked, discard=discard)
 
 
+def tell_karts(invocation: Invocation, repo: Repo, made: ExportResult) -> None:
+    """Tell of a working copy that was made as Kart does."""
+    location = repo.config.get("kart.workingcopy.location") or made.path
+    kind = "PostGIS" if "://" in location else "GPKG"
+    invocation.say(f"Creating {kind} working copy at {location} ...")
+    invocation.notes(made.notes)
+
+
 def _make_karts(invocation: Invocation, repo: Repo) -> None:
     """Make the working copy of a repository that has none, where it is meant to be."""
     made = repo.workspace.create_living()
@@ -234,10 +242,7 @@ def _make_karts(invocation: Invocation, repo: Repo) -> None:
         invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
         invocation.notes(made.notes)
         return
-    location = repo.config.get("kart.workingcopy.location") or made.path
-    kind = "PostGIS" if "://" in location else "GPKG"
-    invocation.say(f"Creating {kind} working copy at {location} ...")
-    invocation.notes(made.notes)
+    tell_karts(invocation, repo, made)
 
 
 def _write_copy(invocation: Invocation, request: CopyRequest) -> None:

@@ -273,11 +273,9 @@ def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
     """Make the GeoPackage to edit where Kart would: after its first import."""
     if not is_called_kart() or not repo.git.is_kart or repo.workspace.exists:
         return
-    made = repo.workspace.create_living(None)
-    short = Path(made.path).name
-    kind = "GPKG" if short.endswith(".gpkg") else "PostgreSQL"
-    invocation.say(f"Creating {kind} working copy at {short} ...")
-    invocation.notes(made.notes)
+    from havasu_vc.cli.commands.checkout import tell_karts
+
+    tell_karts(invocation, repo, repo.workspace.create_living(None))
 
 
 def _asked_layers(source: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.commands.checkout import copy_object, limit
+from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
@@ -65,6 +65,9 @@ def create_workingcopy(
         limit(invocation, repo, spatial_filter, discard=discard)
     result = repo.workspace.create_living(location, anew=delete, discard=discard)
     invocation.result("havasu.create-workingcopy/v1", copy_object(result))
+    if is_called_kart() and repo.git.is_kart:
+        tell_karts(invocation, repo, result)
+        return
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
 
