@@ -114,15 +114,16 @@ def look(server: Server, schema: str, names: SchemaNames, layer: Layer) -> Seen 
     )
     known = state.get(OID, "")
     rows = server.rows(
-        "SELECT c.oid::int8, c.relname, c.oid::text = %s, ARRAY(SELECT tgname::text FROM "
-        "pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal), "
+        "SELECT c.oid::int8, c.relname, c.oid::text = %s, obj_description(c.oid, 'pg_class'), "
+        "ARRAY(SELECT tgname::text FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT "
+        "t.tgisinternal), "
         "ARRAY(SELECT tgname::text FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT "
         "t.tgisinternal AND t.tgenabled IN ('O', 'A')) "
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND "
         "c.relkind IN ('r', 'p') AND (c.oid::text = %s OR c.relname = %s) ORDER BY 3 DESC",
         (known, schema, known, layer.table),
     )
-    for oid, table, is_known, there, enabled in rows:
+    for oid, table, is_known, comment, there, enabled in rows:
         # After a dump another table may have the oid.
         if is_known and table != layer.table and not names.needed & set(there):
             continue
@@ -135,7 +136,11 @@ def look(server: Server, schema: str, names: SchemaNames, layer: Layer) -> Seen 
         if is_known:
             numbers = {int(key): str(value) for key, value in _mapping(state).items()}
         columns = columns_of(server, oid)
-        return _seen(layer, table, columns, numbers, distrusted)
+        seen = _seen(layer, table, columns, numbers, distrusted)
+        # Of what describes a dataset a table has the title, as its comment.
+        title = (comment or "").strip() or None
+        told = distrusted is not None or title == layer.said("title")
+        return seen if told else replace(seen, said={"title": title})
     return None
 
 

@@ -398,3 +398,31 @@ def test_rows_with_an_srid_of_their_own_are_not_edited(
     server.run("UPDATE own.marks SET geom = geom")
 
     assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
+
+
+def test_the_comment_of_a_table_is_the_title(
+    run: Run, edit: Callable[..., None], server: PostgresServer
+) -> None:
+    def comment() -> object:
+        return server.rows("SELECT obj_description('wc.points'::regclass, 'pg_class')")[0][0]
+
+    succeed(run("meta", "set", "points", "title=Some points"))
+    assert comment() == "Some points"
+    clean(run)
+    edit("COMMENT ON TABLE wc.points IS 'Bett''er'")
+    said = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    assert said["points"]["meta"] == {"title": {"-": "Some points", "+": "Bett'er"}}
+    succeed(run("restore"))
+    assert comment() == "Some points"
+    edit("COMMENT ON TABLE wc.points IS 'Better'", "UPDATE wc.points SET name = 'x' WHERE id = 1")
+    succeed(run("commit", "-m", "Both"))
+    assert "Better" in succeed(run("meta", "get", "points", "title")).stdout
+    clean(run)
+    succeed(run("switch", "-c", "past", "HEAD^"))
+    assert comment() == "Some points"
+    edit("COMMENT ON TABLE wc.points IS NULL")
+    succeed(run("commit", "-m", "None"))
+    assert "title" not in succeed(run("meta", "get", "points")).stdout
+    succeed(run("switch", "main"))
+    assert comment() == "Better"
+    clean(run)
