@@ -1,8 +1,9 @@
 """Folders of files are exported to a bucket, by whoever runs the tasks."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,6 +16,7 @@ from pyiceberg.table import StaticTable
 from havasu_vc import Repo
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
+from havasu_vc.model.task import Task
 from havasu_vc.store.object_systems import put_object
 from tests.cli.conftest import invoke
 from tests.conftest import lacking
@@ -134,6 +136,24 @@ def test_what_fails_leaves_nothing(
     with pytest.raises(InvalidArgumentError, match="is no folder"):
         repo.export("big", f"{place}/x.txt", format="parquet-dataset")
     assert names(folder) == ["x.txt"]
+
+
+def test_a_task_that_runs_twice_puts_one_file(
+    repo: Repo, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an executor that died, or beside one that is slow."""
+    run_once = LocalEngine.run
+
+    def twice(engine: LocalEngine, tasks: Sequence[Task], **how: Any) -> Iterator[pa.RecordBatch]:
+        list(run_once(engine, tasks, **how))
+        yield from run_once(engine, tasks, **how)
+
+    monkeypatch.setattr(LocalEngine, "run", twice)
+    made = repo.export("big", f"s3://exports/{folder}", format="parquet-dataset", part_bytes=20_000)
+    assert made.rows == len(WANTED)
+    assert held(folder) == WANTED
+    numbers = [name.split("-")[1] for name in names(folder)]
+    assert len(numbers) == len(set(numbers)) > 1
 
 
 def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folder: str) -> None:
