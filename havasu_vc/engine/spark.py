@@ -135,12 +135,15 @@ class SparkEngine:
         folder = self._scratch.new_folder("parts")
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
-    def session(self) -> SparkSession:
-        """Return the session, started if need be, whose executors find this package."""
+    def session(self, *, quick: bool = False) -> SparkSession:
+        """Return the session, started if need be, whose executors find this package.
+
+        A `quick` one is for tasks in Python, to which Spark's own JVM adds little.
+        """
         if self._session is None:
             local = self._scratch.new_folder("spark")
             self._session, self._owned = start_session(
-                self._master, self._conf, local, self._archives
+                self._master, self._conf, local, self._archives, quick=quick
             )
         if not self._prepared:
             ensure_package(self._session)
@@ -241,7 +244,7 @@ class SparkEngine:
 
     def _run_windows(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
         folder = self._scratch.new_folder("run")
-        session = self.session()
+        session = self.session(quick=True)
         run = WindowedRun(session, tasks, folder, budget=self.spill_budget, description=description)
         reported = 0
 

@@ -127,7 +127,12 @@ def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> 
     asked = []
 
     def start(
-        master: str, settings: Mapping[str, str], scratch: Path, archives: str | None
+        master: str,
+        settings: Mapping[str, str],
+        scratch: Path,
+        archives: str | None,
+        *,
+        quick: bool,
     ) -> None:
         asked.append((master, dict(settings), archives))
         raise EngineError("no Spark here")

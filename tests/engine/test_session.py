@@ -3,11 +3,12 @@
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from havasu_vc.engine.session import is_local_master, zipped_package
+from havasu_vc.engine.session import is_local_master, start_session, zipped_package
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,32 @@ def test_the_shipped_package_holds_sources_only(tmp_path: Path) -> None:
     names = zipfile.ZipFile(archive).namelist()
     assert "havasu_vc/engine/worker.py" in names
     assert not [name for name in names if "__pycache__" in name]
+
+
+@pytest.mark.parametrize(
+    ("master", "quick", "said", "wanted"),
+    [
+        ("local[2]", True, {}, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+        ("local[2]", True, {"spark.driver.extraJavaOptions": "-Dx=y"}, "-Dx=y"),
+        ("local[2]", False, {}, None),
+        ("spark://head:7077", True, {}, None),
+    ],
+)
+def test_a_jvm_that_only_starts_tasks_starts_quickly(
+    master: str,
+    quick: bool,
+    said: dict[str, str],
+    wanted: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[str | None] = []
+
+    def start(settings: Mapping[str, str], log: object) -> None:
+        found.append(settings.get("spark.driver.extraJavaOptions"))
+
+    monkeypatch.setattr("havasu_vc.engine.session._start", start)
+    monkeypatch.setattr("havasu_vc.engine.session.require_spark", lambda: None)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    start_session(master, said, tmp_path, quick=quick)
+    assert found == [wanted]
