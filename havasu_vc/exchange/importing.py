@@ -48,7 +48,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
-__all__ = ["Curve", "write_new", "write_partitioned", "write_table"]
+__all__ = ["Curve", "chunks_of", "extent_of", "write_new", "write_partitioned", "write_table"]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
@@ -81,7 +81,7 @@ def write_table(
     """Write the rows of tasks to staged files, in key order or along a curve."""
     key = new.schema.key.names
     if curve is None:
-        chunks = _chunks(tasks, input_bytes)
+        chunks = chunks_of(tasks, input_bytes)
         where = (str(storage.staging.root), str(storage.keys))
         writing = [task_of(write, chunk, new.layout, *where, bool(key)) for chunk in chunks]
         reports = [parse_report(batch) for batch in engine.run(writing, description="Importing")]
@@ -89,7 +89,7 @@ def write_table(
             files = [file for report in reports for file in report.files]
             return distinct_files(files, new.layout, storage.staging, storage.keys)
         return _sorted(tasks, key, new, storage, engine)
-    extent = _extent(tasks, curve, new.schema, engine)
+    extent = extent_of(tasks, curve, new.schema, engine)
     placed = [task_of(with_hilbert, task, new.schema, curve.column, extent) for task in tasks]
     files = _sorted(placed, (HILBERT, *key), new, storage, engine)
     if key and files:
@@ -143,7 +143,7 @@ def write_partitioned(
             f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
             hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
         )
-    extent = None if curve is None else _extent(tasks, curve, new.schema, engine)
+    extent = None if curve is None else extent_of(tasks, curve, new.schema, engine)
     places = RowPartitions(
         new.schema, spec, values, None if curve is None else curve.column, extent
     )
@@ -160,7 +160,7 @@ def write_partitioned(
     return distinct_files(files, new.layout, storage.staging, storage.keys)
 
 
-def _chunks(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
+def chunks_of(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
     """Return the tasks in a few runs, by size alone: the same input gives the same files."""
     count = max(min(2, len(tasks)), min(-(-input_bytes // CHUNK_BYTES), len(tasks)), 1)
     cuts = [round(i * len(tasks) / count) for i in range(count + 1)]
@@ -254,11 +254,19 @@ def bounds(task: Task, name: str, schema: Schema) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays([pa.array([corners], pa.list_(pa.float64()))], ["corners"])
 
 
-def _extent(tasks: Sequence[Task], curve: Curve, schema: Schema, engine: Engine) -> Bounds:
+def extent_of(
+    tasks: Sequence[Task],
+    curve: Curve,
+    schema: Schema,
+    engine: Engine,
+    *,
+    anywhere: bool = False,
+) -> Bounds:
+    """Return the bounds of what is to lie along a curve."""
     found: Bounds | None = None
     reading = curve.geometries or tasks
     measuring = [task_of(bounds, task, curve.column, schema) for task in reading]
-    for batch in engine.run(measuring, description="Measuring"):
+    for batch in engine.run(measuring, description="Measuring", anywhere=anywhere):
         corners = batch.column(0)[0].as_py()
         if corners:
             part = Bounds(*corners)

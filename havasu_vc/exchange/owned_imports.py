@@ -12,15 +12,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import SortedPieces, cuts_by_sample, deal
+from havasu_vc.datasets.dealing import SortedPieces, cuts_by_sample, deal, repeated_keys
 from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report, report_batch
 from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import NewTableInFiles, TreeEdit
-from havasu_vc.datasets.sorting import check_increasing
+from havasu_vc.datasets.sorting import HILBERT, check_increasing, with_hilbert
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import EngineError
+from havasu_vc.errors import EngineError, KeyViolationError
+from havasu_vc.exchange.importing import Curve, chunks_of, extent_of
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
@@ -28,6 +29,8 @@ __all__ = ["files_dealt", "import_dealt"]
 
 PART_BYTES = 128 << 20
 """About how much of the source an owner has."""
+_COPIES = 1 << 20
+"""More files of equal rows than a task writes."""
 
 
 def import_dealt(
@@ -38,14 +41,64 @@ def import_dealt(
     engine: Engine,
     *,
     input_bytes: int,
+    curve: Curve | None = None,
 ) -> TreeEdit:
-    """Return the edit that makes a new dataset with a key, whose files are at a URL.
+    """Return the edit that makes a new dataset, whose files are at a URL.
 
-    `keys` yield the key columns of all rows.
+    `keys` yield the key columns of all rows. Along a curve rows are dealt out by their places on
+    it; without a key and a curve they stay as they come.
     """
-    names = new.schema.key.names
-    files = files_dealt(names, new.layout, tasks, keys, url, engine, input_bytes=input_bytes)
+    names, layout = new.schema.key.names, new.layout
+    if curve is not None:
+        if names:
+            _require_unique(engine, keys, names)
+        extent = extent_of(tasks, curve, new.schema, engine, anywhere=True)
+        how = (new.schema, curve.column, extent)
+        sampled = [task_of(with_hilbert, task, *how) for task in curve.geometries or tasks]
+        tasks = [task_of(with_hilbert, task, *how) for task in tasks]
+        placed = (HILBERT, *names)
+        files = files_dealt(placed, layout, tasks, sampled, url, engine, input_bytes=input_bytes)
+    elif names:
+        files = files_dealt(names, layout, tasks, keys, url, engine, input_bytes=input_bytes)
+    else:
+        files = _files_as_they_come(layout, tasks, url, engine, input_bytes)
     return replace(new.edit(files), elsewhere=frozenset(file.entry.file for file in files))
+
+
+def _require_unique(engine: Engine, keys: Sequence[Task], names: tuple[str, ...]) -> None:
+    """Raise if a key stands twice in rows that are not dealt out by it."""
+    for twice in repeated_keys(engine, keys, names, None, 1):
+        key = ",".join(str(twice.column(name)[0].as_py()) for name in names)
+        raise KeyViolationError(
+            f"the key {key} is there twice",
+            hints=("choose other columns with --primary-key, or import without a key",),
+        )
+
+
+def _files_as_they_come(
+    layout: FileLayout, tasks: Sequence[Task], url: str, engine: Engine, input_bytes: int
+) -> list[WrittenFile]:
+    """Return the files that owners of some tasks each make of their rows."""
+    chunks = dict(enumerate(chunks_of(tasks, input_bytes)))
+    found: dict[int, tuple[WrittenFile, ...]] = {}
+    copies = dict.fromkeys(chunks, 0)
+    while copies:
+        owners = [
+            task_of(own_chunk, (), number, tuple(chunks[number]), layout, url, copy)
+            for number, copy in copies.items()
+        ]
+        for batch in engine.run_dealt([], owners, description="Importing"):
+            report = parse_report(batch)
+            found[report.number] = report.files
+        # Equal rows make one file, which must stand as often as there are such rows.
+        seen: set[str] = set()
+        copies = {}
+        for number, files in sorted(found.items()):
+            names = {file.entry.file for file in files}
+            if names & seen:
+                copies[number] = number * _COPIES
+            seen |= names
+    return [file for _, files in sorted(found.items()) for file in files]
 
 
 def files_dealt(
@@ -80,12 +133,15 @@ def own_new(
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of an interval of keys, given what was dealt to it, and report the files."""
     given = SortedPieces([run_task(task) for _, task in pieces], names)
+    placed = names[0] == HILBERT
 
     def rows() -> Iterator[pa.RecordBatch]:
         for _, batch in given.below(None):
-            if batch is not None:
+            if batch is None:
+                continue
+            if not placed:
                 check_increasing(batch.select(list(names)))
-                yield batch
+            yield batch.drop_columns([HILBERT]) if placed else batch
 
     with ExitStack() as stack:
         store = store_at(place, stack)
@@ -96,4 +152,21 @@ def own_new(
             f"{given.num_rows:,} of {wanted:,} rows reached the task that was to write them",
             hints=("nothing was committed; run again",),
         )
+    yield report_batch(OwnerReport(files=files, number=number))
+
+
+@kernel
+def own_chunk(
+    pieces: tuple[()],
+    number: int,
+    tasks: tuple[Task, ...],
+    layout: FileLayout,
+    place: str,
+    copy: int,
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of some tasks as they come, and report the files; nothing is dealt to it."""
+    rows = (batch for task in tasks for batch in run_task(task))
+    with ExitStack() as stack:
+        store = store_at(place, stack)
+        files = tuple(write_data_files(rows, layout, store, None, origin=Origin.IMPORT, copy=copy))
     yield report_batch(OwnerReport(files=files, number=number))

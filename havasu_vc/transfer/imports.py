@@ -350,14 +350,13 @@ def _fresh(
     types = declared_types(source)
     new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert, declared=types)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
-    far = engine.distributed and storage.on_demand and curve is None
-    far = far and request.replace_ids is None
-    url = far_place(repo) if far and new.schema.key else None
+    far = engine.distributed and storage.on_demand and request.replace_ids is None
+    url = far_place(repo) if far else None
     if url is not None and new.files is not None:
-        keys = source.tasks(list(new.schema.key.names))
-        return import_dealt(
-            new.files, source.tasks(), keys, url, engine, input_bytes=source.input_bytes
-        )
+        names, size = list(new.schema.key.names), source.input_bytes
+        keys = source.tasks(names) if names else []
+        every = source.tasks()
+        return import_dealt(new.files, every, keys, url, engine, input_bytes=size, curve=curve)
     tasks = source.tasks()
     if request.replace_ids is not None:
         tasks = listed_tasks(tasks, listed_keys(source.schema, request.replace_ids))

@@ -112,7 +112,7 @@ def write_data_files(
             except BaseException:
                 writer.abandon()
                 raise
-            file = _unlike(file, seen, layout, store, keys)
+            file = _unlike(file, seen, layout, store, keys, copy)
             seen.add(file.entry.file)
             yield file
 
@@ -138,10 +138,14 @@ def distinct_files(
 
 
 def _unlike(
-    file: WrittenFile, seen: set[str], layout: FileLayout, store: DataFileStore, keys: Path | None
+    file: WrittenFile,
+    seen: set[str],
+    layout: FileLayout,
+    store: DataFileStore,
+    keys: Path | None,
+    copy: int = 0,
 ) -> WrittenFile:
-    """Return a file, or one with the same rows and a copy number if it has been seen."""
-    copy = 0
+    """Return a file, or one with the same rows and a greater copy number if it has been seen."""
     twin = file
     whole = replace(layout, target_bytes=1 << 62)
     while twin.entry.file in seen:
