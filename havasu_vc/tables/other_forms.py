@@ -87,6 +87,12 @@ def _rewritten(path: str, form: str, folder: str) -> str:
     except UnknownCodec as error:
         raise NotYetSupportedError(f"{path}: {error}, which is not read") from error
     except (pa.ArrowException, Malformed, LookupError, ValueError, TypeError) as error:
+        if "out of range for nanosecond" in str(error):
+            raise NotYetSupportedError(
+                f"{path}: it holds moments before 1677 or after 2262, which Arrow does not read in "
+                "files of ORC",
+                hints=("have Spark rewrite the table: its property write.format.default=parquet",),
+            ) from error
         raise damaged(path, f"it is no sound file of {form}: {_first_line(error)}") from error
     return made
 

@@ -324,6 +324,18 @@ def test_damaged_files_are_named(
     assert len(str(told.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("year", [1676, 2263])
+def test_moments_that_arrow_does_not_read_of_orc_are_named(maker: TableMaker, year: int) -> None:
+    name = next(f.name for f in SCHEMA.fields if f.type is Primitive.TIMESTAMP)
+    row = FULL | {name: FULL[name].replace(year=year)}
+    file = data_file(maker.location / "data", "ORC", [row])
+    maker.commit(file)
+
+    with pytest.raises(NotYetSupportedError, match="before 1677 or after 2262") as told:
+        rows_of(maker)
+    assert Path(file.path).name in told.value.message
+
+
 def test_a_codec_that_is_not_known_is_named(maker: TableMaker) -> None:
     file = data_file(maker.location / "data", "AVRO", [FULL])
     as_avro(Path(file.path), [FULL], AVRO, "bzip2")
