@@ -127,3 +127,18 @@ def test_a_row_that_two_files_delete_is_meant_where_an_equal_one_came_back(tmp_p
     assert settling.without_place(view) == clashing
     assert rows_in(view) == [row for row in NUMBERS if row[1] not in (3, 4, 5, 300)]
     assert len(clashing) == 2 and not clashing & set(view.entries)
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_what_stands_for_other_files_is_taken_up_where_edits_fold(
+    tmp_path: Path, folds: bool
+) -> None:
+    made = Deleting(tmp_path)
+    view = made.together(
+        made.changed(made.base, 3, 4), made.changed(made.changed(made.base, 3, 5), back=(3,))
+    )
+    assert view.derived_files
+    object.__setattr__(made.datasets.storage, "folds", folds)
+    later = made.changed(view, 300)
+    assert bool(later.derived_files) != folds
+    assert rows_in(later) == [row for row in NUMBERS if row[1] not in (3, 4, 5, 300)]

@@ -240,31 +240,38 @@ def test_a_large_table_gets_the_column_back(
 PARTS = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
 
+Value = dict[str, Any]
+SHAPES: dict[str, tuple[pa.DataType, Callable[[Value], Any], str]] = {
+    "a struct": (PARTS, lambda value: value, ""),
+    "a list": (pa.list_(PARTS), lambda value: [value, value], "element"),
+    "a map": (pa.map_(pa.string(), PARTS), lambda value: [("k", value)], "value"),
+}
+
+
 @pytest.mark.few(1)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("answer", ["ours", "theirs"])
 @pytest.mark.parametrize("case", ["dropped here", "dropped there"])
-def test_a_part_of_a_struct(
-    tmp_path: Path, case: str, answer: str, capsys: pytest.CaptureFixture[str]
+def test_a_part_of_a_column(
+    tmp_path: Path, case: str, answer: str, shape: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = pa.table(
-        {
-            "id": range(4),
-            "name": [f"n{n}" for n in range(4)],
-            "parts": pa.array([{"a": n, "b": f"b{n}"} for n in range(4)], PARTS),
-        }
-    )
+    type_, shaped, within = SHAPES[shape]
+    cells = pa.array([shaped({"a": n, "b": f"b{n}"}) for n in range(4)], type_)
+    names = [f"n{n}" for n in range(4)]
+    table = pa.table({"id": range(4), "name": names, "parts": cells})
     repo = empty_repo(tmp_path / "repo")
     repo.import_(write_file(tmp_path / "points.parquet", table), options=BY_ID)
 
     def without(repo: Repo) -> None:
         columns = repo.get_meta("points")["schema.json"]
         (part,) = [each for each in columns if each["name"] == "parts"]
+        part = part[within] if within else part
         part["fields"] = [each for each in part["fields"] if each["name"] != "a"]
         repo.set_meta("points", {"schema.json": columns})
         update(repo, id=1, name="touched")
 
     def edited(repo: Repo) -> None:
-        cells = pa.array([{"a": 22, "b": "b2"}], PARTS)
+        cells = pa.array([shaped({"a": 22, "b": "b2"})], type_)
         repo.write("points", pa.table({"id": [2], "parts": cells}))
 
     sides = (without, edited) if case == "dropped here" else (edited, without)
@@ -276,12 +283,15 @@ def test_a_part_of_a_struct(
 
     assert repo.merge("side").kind == "conflicts"
     (found,) = repo.conflicts()
-    assert {name: each.kinds for name, each in found.columns.items()} == {"parts.a": ("edit",)}
-    repo.resolve_conflicts([LABEL], columns={"parts.a": answer})
+    part = ".".join(filter(None, ("parts", within, "a")))
+    assert {name: each.kinds for name, each in found.columns.items()} == {part: ("edit",)}
+    repo.resolve_conflicts([LABEL], columns={part: answer})
     repo.continue_merge()
 
     kept = answer == ("theirs" if case == "dropped here" else "ours")
-    wanted = [{**({"a": 22 if n == 2 else n} if kept else {}), "b": f"b{n}"} for n in range(4)]
+    wanted = [
+        shaped({**({"a": 22 if n == 2 else n} if kept else {}), "b": f"b{n}"}) for n in range(4)
+    ]
     found_rows = rows(repo)
     assert [row["parts"] for row in found_rows.values()] == wanted
     assert found_rows[1]["name"] == "touched"

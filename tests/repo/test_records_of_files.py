@@ -239,6 +239,28 @@ def test_a_damaged_record_is_made_anew(damage: str, tmp_path: Path) -> None:
     assert_same(repo.path)
 
 
+def test_what_was_before_a_fold_is_read_beside_a_record_of_after(tmp_path: Path) -> None:
+    rows: Rows = {number: ("x", number) for number in range(10)}
+    repo = make(tmp_path / "repo", rows)
+    for number in range(9):
+        rows = {**rows, number: ("y", number)}
+        write(repo, rows)
+    assert opened(repo.path).folded
+    kept = records(repo.path).with_name("kept")
+    for back in range(1, 9):
+        shutil.rmtree(records(repo.path))
+        standing._read.clear()
+        told(opened(repo.path))
+        assert records(repo.path).is_dir()
+        standing._read.clear()
+        known = told(opened(repo.path, revision=f"HEAD~{back}"))
+        shutil.move(records(repo.path), kept)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(soundness, "MANY", 1 << 30)
+            assert told(opened(repo.path, revision=f"HEAD~{back}")) == known
+        shutil.move(kept, records(repo.path))
+
+
 def test_what_a_hand_made_wrong_is_found_beside_a_record(tmp_path: Path) -> None:
     rows: Rows = {number: ("x", number) for number in range(10)}
     repo = make(tmp_path / "repo", rows)

@@ -33,7 +33,7 @@ from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Geometry, List, Primitive, Struct
 from havasu_vc.testing.dataset_contract import Change, changes_between, described, stream_of
-from havasu_vc.testing.memory import MemoryDatasets, rows_in, run_all
+from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in, run_all
 from havasu_vc.testing.tables import Row, batch_of, canonical_row
 from tests.datasets.thresholds import tiny_thresholds
 
@@ -806,3 +806,40 @@ def test_which_files_leave_where_an_epoch_is_closed(
     expected: tuple[list[int], int, list[Origin]],
 ) -> None:
     assert files_after(datasets, **options) == expected
+
+
+def test_bytes_that_become_a_geometry_are_summed_anew(datasets: MemoryDatasets) -> None:
+    places = [bytes.fromhex(f"0000000001{n:016x}{n:016x}") for n in range(9)]
+    view = datasets.new(Schema((KEY, BYTES), (1,)), [{1: n, 6: p} for n, p in enumerate(places)])
+    after = datasets.evolve(view, Schema((KEY, PLACE), (1,)))
+    assert after.snapshot.digests == recomputed_digests(after)
+    assert after.snapshot.digests != view.snapshot.digests
+
+
+def test_equal_rows_of_two_edits_make_two_files(datasets: MemoryDatasets) -> None:
+    view = datasets.new(Schema((KEY, OTHER)), [{1: 0, 2: None}])
+    rows: list[Row] = [{1: 1, 2: None}]
+    for count in (1, 2, 3):
+        change = stream_of([(None, row) for row in rows], view.schema)
+        view = datasets.apply(view, change)
+        assert len(of(view, Content.DATA)) == 1 + count
+        assert rows_in(view).count(rows[0]) == count
+
+
+def test_a_small_file_that_was_taken_away_is_not_folded(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=99):
+        view, rows = datasets.new(SCHEMA, ROWS), ROWS
+        for number in range(4):
+            after = [*rows, {1: 100 + number, 2: "new", 3: None}]
+            view, rows = apply(datasets, view, rows, after), after
+    few = [entry for entry in of(view, Content.DATA) if entry.rows == 1]
+    gone = min(few, key=lambda entry: (entry.size, entry.file))  # which would be folded first
+    (row,) = pq.read_table(view.file_path(gone), columns=["fid"])["fid"].to_pylist()
+    left = [each for each in rows if each[1] != row]
+    with tiny_thresholds(most_deltas=2), Edit(view) as edit:
+        edit.remove(gone)
+        lost = hash_rows(batch_of([each for each in rows if each[1] == row], SCHEMA), SCHEMA)
+        edit.count(ChangeCounts(deletes=1), lost, hash_rows(batch_of([], SCHEMA), SCHEMA))
+        folded = datasets.after(view, edit.finish())
+    assert len(of(folded, Content.DATA)) < 4
+    assert same(folded, left)
