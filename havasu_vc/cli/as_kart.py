@@ -87,6 +87,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         r"(?:there is no dataset )?'(.+)' (?:is neither a revision nor a dataset|on either side)",
         r"Ambiguous argument '\1' - doesn't appear to be either a revision or a filter",
     ),
+    (r"no commit is named '(.+)'", r"No commit found at \1"),
     (
         r"GeoJSON holds one dataset, and rows of .+",
         "Invalid value for --output: Need to specify a directory via --output for GeoJSON "

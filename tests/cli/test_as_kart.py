@@ -399,6 +399,24 @@ def test_called_kart_what_is_not_there_ends_as_in_kart(
         assert not list((tmp_path / "new").iterdir())
 
 
+def test_called_kart_names_items_and_copies_are_told_as_kart_does(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=One", "description=Two"]))
+    found = json.loads(succeed(invoke(["-C", repo, "meta", "get", "-o", "json"])).stdout)
+    assert list(found["table"])[:3] == ["title", "description", "schema.json"]
+    said = succeed(invoke(["-C", repo, "create-workingcopy"])).stdout
+    assert said == "Creating GPKG working copy at repo.gpkg ...\n"
+    for words in (["show", "nosuch"], ["diff", "HEAD^...HEAD", "nosuch"], ["log", "nosuch"]):
+        result = invoke(["-C", repo, *words])
+        assert result.exit_code == 40, words
+        assert result.stderr.startswith("Error: Ambiguous argument 'nosuch' - doesn't appear to be")
+    result = invoke(["-C", repo, "create-patch", "nosuch"])
+    assert (result.exit_code, result.stderr) == (47, "Error: No commit found at nosuch\n")
+
+
 def test_called_kart_restore_writes_over_edits_and_passes_over_what_is_not_there(
     tmp_path: Path, csv_file: Path, called_kart: None
 ) -> None:

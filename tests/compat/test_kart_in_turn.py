@@ -170,7 +170,7 @@ class Pair:
             return  # what their base is, is another question
         (base,) = bases
         if self.edited:
-            self.either()("merge", other, "-m", "Both", code=29 if base != theirs else 0)
+            self.either()("merge", other, "-m", "Both", code=29)
             self.restore()
             self.check()
         self.either()("merge", other, "-m", "Both", "--no-ff")

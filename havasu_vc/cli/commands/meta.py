@@ -36,6 +36,8 @@ PRIMARY_KEY = "primary-key"
 """Stands for the columns of `schema.json` that are the key."""
 MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
+_KARTS_ORDER = ("title", "description", "tags.json", "metadata.xml", "schema.json", "crs")
+"""Meta items as Kart prints them, `crs` for all below it."""
 
 
 @click.group("meta")
@@ -80,6 +82,8 @@ def get(
         if isinstance(error, DatasetNotFoundError):
             raise click.UsageError(f"No such dataset: {dataset}") from error
         raise click.UsageError(f"Couldn't find items: {', '.join(names)}") from error
+    if is_called_kart():
+        found = {path: dict(sorted(each.items(), key=_karts_place)) for path, each in found.items()}
     if types:
         kinds = {info.path: kind_of_dataset(info) for info in repo.list_datasets(ref)}
         for path, items in found.items():
@@ -92,6 +96,13 @@ def get(
         click.echo(visible(path))
         for line in _item_lines(items):
             click.echo(line)
+
+
+def _karts_place(item: tuple[str, Any]) -> tuple[int, str]:
+    """Return where Kart prints a meta item among others."""
+    first = item[0].partition("/")[0]
+    at = _KARTS_ORDER.index(first) if first in _KARTS_ORDER else len(_KARTS_ORDER)
+    return at, item[0]
 
 
 def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
