@@ -8,16 +8,18 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pygit2
 import pytest
 from hypothesis import settings
 
+from havasu_vc import Repo
 from tests.conftest import ROOT
 from tests.support import scratch
 from tests.support.examples import examples
 from tests.support.golden import Golden
+from tests.support.sound import CheckedRepo, checked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,3 +151,29 @@ def test_tests_write_in_memory_where_there_is_room(
             here.setattr(tempfile, "tempdir", tempfile.tempdir)
             scratch.scratch_in_memory()
             assert os.environ.get("TMPDIR") == used
+
+
+def test_what_was_sound_is_looked_at_again_where_it_was_touched(tmp_path: Path) -> None:
+    repo = checked(tmp_path / "repo")
+    repo.datasets()
+    repo.datasets()
+    left = repo.repo.git.git_directory / "left.lock"
+    left.write_bytes(b"")
+    with pytest.raises(AssertionError, match=r"left behind: \['left.lock'\]"):
+        repo.datasets()
+    left.unlink()
+    repo.datasets()
+    # Files by plain git in between are the user's own, and no method may touch them.
+    (tmp_path / "repo" / "notes.txt").write_text("a")
+    repo.datasets()
+
+    class Careless:
+        """A repository of which a method removes what is not its own."""
+
+        path, git, datasets = repo.repo.path, repo.repo.git, repo.repo.datasets
+
+        def careless(self) -> None:
+            (self.path / "notes.txt").unlink()
+
+    with pytest.raises(AssertionError, match="careless changed the status"):
+        CheckedRepo(cast(Repo, Careless())).careless()

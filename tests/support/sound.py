@@ -9,7 +9,7 @@ that raises must leave every byte that counts where it was, which `frozen` compa
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -139,6 +139,20 @@ def assert_sound(repo: Repo, *, dangling: bool = False, guards: bool = True) -> 
         assert inside == []
 
 
+def facts(repo: Repo) -> object:
+    """Return what tells whether a file of the repository or its work tree was written since."""
+    roots = {repo.git.common_directory, repo.git.git_directory, repo.git.work_tree} - {None}
+    found = []
+    for root in sorted(map(str, roots)):
+        for folder, _, names in os.walk(root):
+            found.append((folder, 0, 0, 0))
+            for name in names:
+                with suppress(FileNotFoundError):  # others may be at work beside
+                    stat = os.lstat(path := f"{folder}/{name}")
+                    found.append((path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return found
+
+
 def leftovers(repo: Repo) -> list[str]:
     """Return what commands leave behind only when they die."""
     found = []
@@ -168,6 +182,8 @@ class CheckedRepo:
         self.repo = repo
         self.dangling = dangling
         """Whether commits may be there that no branch reaches."""
+        self._sound: object = None
+        self._said, self._files = "", dict[str, str]()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.repo, name)
@@ -176,7 +192,9 @@ class CheckedRepo:
 
         @wraps(found)
         def call(*args: Any, **options: Any) -> Any:
-            before, files = status(self.repo), work_tree(self.repo)
+            if (was := facts(self.repo)) != self._sound:
+                self._said, self._files = status(self.repo), work_tree(self.repo)
+                was = facts(self.repo)  # git notes in its index when it looked
             try:
                 result = found(*args, **options)
                 if name == "diff":
@@ -186,16 +204,25 @@ class CheckedRepo:
                 elif hasattr(result, "__next__"):
                     result = list(result)
             finally:
-                assert status(self.repo) == before, f"{name} changed the status"
-                assert_sound(self.repo, dangling=self.dangling)
-                if name != "switch":
-                    now = work_tree(self.repo)
-                    now.pop(".gitattributes", None)
-                    files.pop(".gitattributes", None)
-                    assert now == files, f"{name} changed the work tree"
+                # What was sound and is as it was need not be looked at again.
+                if was != self._sound or facts(self.repo) != was:
+                    self._check(name)
             return result
 
         return call
+
+    def _check(self, name: str) -> None:
+        """Check what a method left."""
+        assert status(self.repo) == self._said, f"{name} changed the status"
+        assert_sound(self.repo, dangling=self.dangling)
+        now = work_tree(self.repo)
+        if name != "switch":
+            without = [
+                {file: text for file, text in files.items() if file != ".gitattributes"}
+                for files in (now, self._files)
+            ]
+            assert without[0] == without[1], f"{name} changed the work tree"
+        self._files, self._sound = now, facts(self.repo)
 
 
 def checked(path: Path, *, bare: bool = False) -> CheckedRepo:
