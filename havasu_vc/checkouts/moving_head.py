@@ -34,7 +34,9 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
 
     with following(repo):
         if other_branch(repo, request.into) is None:
-            Workspace(repo).require_no_loss(request.revision, merging=True)
+            # In a repository of Kart's any edit is in the way, also where nothing would be merged.
+            kart = repo.git.is_kart
+            Workspace(repo).require_no_loss(request.revision, any_edit=kart, merging=True)
         return merge(repo, request)
 
 

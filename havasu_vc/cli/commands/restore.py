@@ -17,6 +17,7 @@ from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.editing import RestoreRequest
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.library import Repo
+from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.repo.filter_texts import named_filters
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
 
 def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
     """Drop edits of what is brought back, as Kart does; None where nothing of it is there."""
+    require_no_merge_of_kart(repo.git)
     source, filters = request.source, request.filters
     known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
     there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)

@@ -270,6 +270,22 @@ def test_our_merge_stops_as_karts_does(made: Path, tmp_path: Path) -> None:
     assert not (place / "MERGED_INDEX").exists()
 
 
+def test_called_kart_what_does_not_go_while_a_merge_waits_ends_as_in_kart(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made / "repo", tmp_path / "repo")
+    repo = tmp_path / "repo"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
+    edit(repo, "UPDATE points SET name = 'mine' WHERE id = 3")
+    for name in ("side", "main"):  # also where nothing would be merged
+        assert "uncommitted changes" in run(repo, "merge", name, code=29)
+    run(repo, "restore")
+    run(repo, "merge", "side")
+    for words in (["commit", "-m", "x"], ["restore"], ["switch", "side"], ["reset", "HEAD"]):
+        run(repo, *words, code=20)
+    run(repo, "merge", "--abort")
+
+
 def test_a_row_with_a_new_key_is_two_entries(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made / "repo", tmp_path / "repo")
     repo = tmp_path / "repo"
