@@ -1,5 +1,6 @@
 """`havasu-vc checkout`."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -121,3 +122,26 @@ def test_layouts_of_the_workspace(run: Run, repo: Path) -> None:
         assert run("checkout", *wrong).exit_code == 2
     missing = run("checkout", "--layout", "clustered", "--dataset", "nothing")
     assert missing.exit_code == 49
+
+
+def test_two_checkouts_of_a_commit_differ_in_ids_times_and_places_alone(
+    run: Run, tmp_path: Path
+) -> None:
+    found = []
+    for name in ("one", "two"):
+        succeed(run("checkout", "--to", tmp_path / name))
+        folder = tmp_path / name / "points"
+        (file,) = folder.glob("metadata/v*.metadata.json")
+        metadata = json.loads(file.read_text())
+        (snapshot,) = metadata.pop("snapshots")
+        assert metadata.pop("current-snapshot-id") == snapshot["snapshot-id"]
+        high = max(field["id"] for field in metadata["schemas"][-1]["fields"])
+        assert 0 <= metadata.pop("last-column-id") - high < 1 << 20
+        for key in ("location", "last-updated-ms", "snapshot-log", "refs"):
+            del metadata[key]
+        counts = {k: v for k, v in snapshot["summary"].items() if k.startswith("total-")}
+        names = sorted(path.name for path in folder.glob("data/**/*.parquet"))
+        data = [name for name in names if not name.endswith("-deletes.parquet")]  # has places
+        assert data and len(names) > len(data)
+        found.append((metadata, counts, data, snapshot["schema-id"]))
+    assert found[0] == found[1]
