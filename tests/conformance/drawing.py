@@ -77,6 +77,7 @@ class Abilities:
     names: tuple[str, ...] = NAMES
     text: st.SearchStrategy[str] = TEXT
     first_day: dt.date = dt.date.min
+    last_day: dt.date = dt.date.max
     first_key: int = -2
     odd_floats: bool = True
     """Whether values may be NaN, infinite, or a zero with a sign."""
@@ -146,6 +147,7 @@ def _decimal(number: int, scale: int) -> Decimal:
 
 def _simple(type_: pa.DataType, able: Abilities) -> st.SearchStrategy[Any]:
     first = dt.datetime.combine(able.first_day, dt.time())
+    last = dt.datetime.combine(able.last_day, dt.time.max)
     odd = able.odd_floats
     made: dict[pa.DataType, Callable[[], st.SearchStrategy[Any]]] = {
         pa.bool_(): st.booleans,
@@ -153,10 +155,10 @@ def _simple(type_: pa.DataType, able: Abilities) -> st.SearchStrategy[Any]:
         pa.int64(): lambda: st.integers(-(2**63), 2**63 - 1),
         pa.float32(): lambda: _floats(32, odd=odd),
         pa.float64(): lambda: _floats(64, odd=odd),
-        pa.date32(): lambda: st.dates(able.first_day),
+        pa.date32(): lambda: st.dates(able.first_day, able.last_day),
         pa.time64("us"): st.times,
-        pa.timestamp("us"): lambda: st.datetimes(first),
-        pa.timestamp("us", tz="UTC"): lambda: st.datetimes(first, timezones=st.just(dt.UTC)),
+        pa.timestamp("us"): lambda: st.datetimes(first, last),
+        pa.timestamp("us", tz="UTC"): lambda: st.datetimes(first, last, timezones=st.just(dt.UTC)),
         pa.string(): lambda: able.text,
         pa.binary(): lambda: st.binary(max_size=24),
     }
