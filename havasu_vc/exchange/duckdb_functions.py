@@ -107,7 +107,7 @@ def macro(function: SqlFunction, hidden: str) -> str:
     'CREATE TEMP MACRO ST_Transform(a, b) AS ours(a, b), (a, b, c) AS ours(a, b, c)'
 
     The coordinates of points are asked of the extension, which refuses all else, where ours say
-    null: a column of points is read some six times as fast by it.
+    null: a column of points is read some three times as fast by it.
     """
     least, most = function.arity
     forms = [", ".join("abcdefgh"[:count]) for count in range(least, most + 1)]
