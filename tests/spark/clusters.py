@@ -33,9 +33,11 @@ from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 from tests.support.spark import has_java
 
 __all__ = [
+    "ROOT",
     "SPARK_CLASS",
     "Cluster",
     "awaited",
+    "bucket_of",
     "connect_server",
     "put_table",
     "run_on",

@@ -2,17 +2,29 @@
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
 from tests.remotes.sharing import clone, files
 from tests.repo.points import merged_values
-from tests.spark.clusters import Cluster, connect_server, put_table, run_on, shared, standalone
+from tests.spark.clusters import (
+    ROOT,
+    Cluster,
+    bucket_of,
+    connect_server,
+    put_table,
+    run_on,
+    shared,
+    standalone,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -351,3 +363,35 @@ def test_a_history_is_made_in_the_bucket_alone(
     )
     rows = shown.scan().to_arrow().to_pylist()
     assert {row["id"]: row["name"] for row in rows} == model
+
+
+def test_commands_run_on_the_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a person types them; no data file comes to the machine of that person."""
+    repo = shared(cluster, "commands", monkeypatch)
+    for setting in ("spark.executor.memory=512m", "spark.cores.max=2", "spark.driver.memory=1g"):
+        repo.git.git("config", "--add", "havasu.spark.conf", setting)
+    put_table(cluster, "commands.parquet", pa.table({"id": range(100), "name": ["x"] * 100}))
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("havasu-vc"), *words],
+            env=cluster.environment | {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)},
+            cwd=repo.path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stdout, done.stderr[-3000:])
+        assert "the work is done here" not in done.stderr, (words, done.stderr)
+        return done.stdout
+
+    there = ("--engine", "spark", "--master", cluster.master)
+    query = "SELECT count(*) AS n, max(id) AS m FROM big"
+    assert run("sql", query, *there, "--no-jar", "-o", "csv").splitlines()[-1] == "30000,29999"
+    place = "s3://cluster/exported"
+    run("export", "big", place, "--to", "parquet-dataset", *there)
+    table = pq.read_table("cluster/exported", filesystem=bucket_of(cluster))
+    assert sorted(table["id"].to_pylist()) == list(range(30_000))
+    assert run("validate", "big", *there).strip() == ""
+    run("validate", "s3://cluster/commands.parquet", "--primary-key", "id", *there)
+    assert files(repo) == [], "no data file came to the driver"
