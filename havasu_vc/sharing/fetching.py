@@ -41,6 +41,7 @@ from havasu_vc.sharing.data_remotes import (
 from havasu_vc.sharing.pushing import refusal
 from havasu_vc.sharing.requests import DataRequest, FetchRequest, Part
 from havasu_vc.store.command import GitResult
+from havasu_vc.store.locks import without_git_gc
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import DatasetInFiles
@@ -87,9 +88,13 @@ def fetch(repo: OpenRepo, request: FetchRequest) -> FetchResult:
     set_up(repo)
     name = request.remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name))
-    answer = repo.git.git("fetch", *request.options, "--", name, *request.refspecs, check=False)
+    options = ("--no-auto-maintenance", *request.options)
+    # Nothing names what comes until all has come, and a gc of git would take it away until then.
+    with without_git_gc(repo.git.common_directory):
+        answer = repo.git.git("fetch", *options, "--", name, *request.refspecs, check=False)
     if answer.code:
         raise refusal(answer, shown)
+    repo.git.git("maintenance", "run", "--auto", "--quiet", check=False)
     files: Sequence[WantedFile] = ()
     tips = _fetched(repo, name)
     if request.data and tips:

@@ -258,3 +258,23 @@ def test_a_shallow_clone_gets_what_it_lacks(server: Path, tmp_path: Path) -> Non
     assert "three" in before
     assert invoke(["-C", copy, "fetch", "--unshallow"]).exit_code != 0
     assert invoke(["-C", copy, "fetch", "--unshallow", "--depth", "2"]).exit_code == 2
+
+
+def test_a_gc_of_git_amid_a_fetch_takes_nothing_away(run: Run, repo: Path, tmp_path: Path) -> None:
+    """A hook begins one when all has come and nothing names it yet."""
+    clone = tmp_path / "clone"
+    succeed(invoke(["clone", repo, clone]))
+    source = tmp_path / "more.csv"
+    source.write_text("id,name\n1,one\n")
+    succeed(run("import", source, "more", "--primary-key", "id"))
+    hook = clone / ".git/hooks/reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\n[ "$1" = prepared ] && git gc --prune=now --quiet 2>> gc\nexit 0\n')
+    hook.chmod(0o755)
+    succeed(invoke(["-C", clone, "fetch"]))
+    hook.unlink()
+    assert "already running" in "".join(path.read_text() for path in clone.rglob("gc"))
+    assert not (clone / ".git/gc.pid").exists()
+    succeed(invoke(["-C", clone, "pull"]))
+    assert succeed(invoke(["-C", clone, "cat", "more"])).stdout == "id,name\n1,one\n"
+    run_git("fsck", "--strict", cwd=clone)
