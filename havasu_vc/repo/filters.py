@@ -222,7 +222,7 @@ def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
     for part, key_field in zip(parts, fields, strict=True):
         try:
             scalar = pc.cast(pa.scalar(part), arrow_type(key_field.type))
-        except pa.ArrowException:
+        except (pa.ArrowException, UnicodeError):  # as of bytes on a command line that are no text
             raise InvalidArgumentError(
                 f"{part!r} cannot be a key: {key_field.name!r} is {key_field.type}"
             ) from None

@@ -276,6 +276,8 @@ def test_keys_of_several_columns_may_hold_commas(run: Run, tmp_path: Path) -> No
         assert found.stdout.count("note = x") == 1 and found.stderr == ""
     told = succeed(run("blame", "parts")).stdout
     assert all(each.removeprefix("parts:feature:") in told for each in shown)
+    result = run("diff", RANGE, "--", "parts:feature:\udcff,0")
+    assert result.exit_code == 2 and "cannot be a key" in result.stderr
     result = run("diff", RANGE, "--", "parts:feature:x, y,0")
     assert result.exit_code == 2
     assert 'a value with a comma is quoted, as in "a, b",c' in result.stderr
