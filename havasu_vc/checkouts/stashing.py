@@ -36,7 +36,6 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.rebasing import rebase_edits, rest_of
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import Draft
@@ -187,6 +186,7 @@ def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> No
     """Bring the edits of a stash back into the tables of a work tree."""
     from havasu_vc.checkouts.edited_tables import require_workspace
     from havasu_vc.checkouts.table_places import table_place
+    from havasu_vc.repo.rebasing import rebase_edits, rest_of
     from havasu_vc.workspace.materialise import show_as_edits
 
     state = require_workspace(repo)
@@ -289,6 +289,10 @@ def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
         }
         storage = transaction.storage
         edits = edits_of_stash(repo, storage, stash, without=views)
+        if not edits:
+            return views
+        from havasu_vc.repo.rebasing import rebase_edits
+
         try:
             rebased = rebase_edits(repo, storage, edits, then, repo.head())
         except ConflictError as error:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from havasu_vc.merging.kart_stops import tree_of_kart_merge as tree_of_kart_merge
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
-    from havasu_vc.merging.merge_commits import require_calm as require_calm
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
     from havasu_vc.merging.picking import continue_merge as continue_merge
     from havasu_vc.merging.picking import pick_several as pick_several
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
     from havasu_vc.merging.state import read_cut_off as read_cut_off
+    from havasu_vc.merging.state import require_calm as require_calm
     from havasu_vc.merging.state import reset as reset
     from havasu_vc.merging.takeover import abort_merge as abort_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
@@ -56,7 +56,7 @@ __getattr__ = loads(
         "answers": ["Resolution"],
         "kart_merges": ["conclude_kart_merge"],
         "kart_stops": ["KartMerge", "drop_kart_merge", "read_kart_merge", "tree_of_kart_merge"],
-        "merge_commits": ["MergeResult", "merge", "require_calm"],
+        "merge_commits": ["MergeResult", "merge"],
         "picking": [
             "cherry_pick",
             "continue_merge",
@@ -67,7 +67,7 @@ __getattr__ = loads(
         ],
         "resolving": ["conflicts", "labels", "resolve"],
         "takeover": ["abort_merge"],
-        "state": ["read_cut_off", "reset"],
+        "state": ["read_cut_off", "require_calm", "reset"],
         "trees": ["MergeRules", "RootTree", "base_tree", "merge_trees", "root_tree"],
         "views": [
             "conflict_counts",

@@ -23,8 +23,7 @@ from havasu_vc.merging.requests import MergeRequest
 from havasu_vc.merging.state import (
     MergeState,
     drop_state,
-    read_state,
-    require_not_cut_off,
+    require_calm,
     require_state,
     write_state,
 )
@@ -37,7 +36,7 @@ from havasu_vc.merging.trees import (
     merge_trees,
     root_tree,
 )
-from havasu_vc.merging.waiting import MERGED_REF, merge_waits, require_no_merge_of_kart
+from havasu_vc.merging.waiting import MERGED_REF, merge_waits
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
@@ -48,7 +47,6 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, move_ref, read_head
-from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import Change
 
 __all__ = [
@@ -59,7 +57,6 @@ __all__ = [
     "merge",
     "merge_commits",
     "merge_datasets",
-    "require_calm",
     "require_resolved",
     "tree_so_far",
 ]
@@ -119,28 +116,6 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
 def _message(branch: str | None, request: MergeRequest) -> str:
     what, name = "Squash" if request.squash else "Merge", request.revision
     return f'{what} branch "{name}" into {branch}' if branch else f'{what} "{name}"'
-
-
-def require_calm(repo: OpenRepo) -> None:
-    """Raise when something else is half done."""
-    if merge_waits(repo.git):
-        read_state(repo.git)  # a damaged one is told as such
-        raise StateError(
-            "a merge waits for its conflicts to be resolved",
-            hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
-        )
-    require_no_merge_of_kart(repo.git)
-    require_not_cut_off(repo.git)
-    operation = repo.git.operation
-    if operation is not Operation.NONE:
-        taken = operation not in (Operation.BISECT, Operation.APPLY)
-        name = operation.value
-        hint = (
-            f"`havasu-vc {name} --continue` concludes it, `havasu-vc {name} --abort` drops it"
-            if taken
-            else f"finish or drop it with `git {operation.value}` first"
-        )
-        raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
 
 
 def _fast_forward(

@@ -34,7 +34,6 @@ from havasu_vc.merging.merge_commits import (
     conclude_merge,
     drop_merge,
     merge_commits,
-    require_calm,
     require_resolved,
 )
 from havasu_vc.merging.requests import PickRequest, RebaseRequest, SequenceRequest
@@ -46,6 +45,7 @@ from havasu_vc.merging.state import (
     forget,
     read_state,
     read_waiting,
+    require_calm,
     require_not_cut_off,
     require_state,
     reset,

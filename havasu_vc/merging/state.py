@@ -46,7 +46,7 @@ from havasu_vc.store.disk import replace_file
 from havasu_vc.store.index import in_step, mend, sweep
 from havasu_vc.store.objects import Signature, parse_signature
 from havasu_vc.store.refs import BRANCHES, move_head, read_head
-from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.repository import GitRepository, Operation
 from havasu_vc.store.revisions import read_stopped
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "read_cut_off",
     "read_state",
     "read_waiting",
+    "require_calm",
     "require_not_cut_off",
     "require_state",
     "reset",
@@ -417,6 +418,28 @@ def require_not_cut_off(git: GitRepository) -> None:
             f"a {begun.kind} was cut off, and is half done",
             hints=(f"`havasu-vc {begun.kind} --abort` puts back what was before it",),
         )
+
+
+def require_calm(repo: OpenRepo) -> None:
+    """Raise when something else is half done."""
+    if merge_waits(repo.git):
+        read_state(repo.git)  # a damaged one is told as such
+        raise StateError(
+            "a merge waits for its conflicts to be resolved",
+            hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
+        )
+    require_no_merge_of_kart(repo.git)
+    require_not_cut_off(repo.git)
+    operation = repo.git.operation
+    if operation is not Operation.NONE:
+        taken = operation not in (Operation.BISECT, Operation.APPLY)
+        name = operation.value
+        hint = (
+            f"`havasu-vc {name} --continue` concludes it, `havasu-vc {name} --abort` drops it"
+            if taken
+            else f"finish or drop it with `git {operation.value}` first"
+        )
+        raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
 
 
 def put_back(repo: OpenRepo, begun: Begun) -> None:
