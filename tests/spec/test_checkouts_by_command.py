@@ -75,6 +75,7 @@ def point(x: float, y: float) -> bytes:
 @pytest.mark.rule("HAV-25", "HAV-26", "HAV-49", "HAV-50", "HAV-51", "HAV-53", "HAV-54", "HAV-56")
 @pytest.mark.rule("HAV-57", "HAV-58", "HAV-60", "HAV-61", "HAV-62", "HAV-63", "HAV-64", "HAV-70a")
 @pytest.mark.rule("HAV-131", "PQ-45")
+@pytest.mark.few(2)
 def test_boxes_of_geometries_stand_in_manifests(
     hv: Commands, shapes: Sequence[str | None], box: tuple[float, ...] | None
 ) -> None:
@@ -106,6 +107,7 @@ SRIDS = [4326, 3857, 0]
 @pytest.mark.rule("HAV-13", "HAV-14", "HAV-55", "HAV-71", "HAV-74", "HAV-75", "HAV-76", "HAV-77")
 @pytest.mark.rule("HAV-87", "HAV-88", "HAV-89", "HAV-90", "HAV-91", "HAV-92", "HAV-93", "HAV-94")
 @pytest.mark.parametrize("encoding", ["ewkb", "wkb", "wkt", "geojson"])
+@pytest.mark.few(2)
 def test_each_encoding_is_said_and_kept(hv: Commands, encoding: str) -> None:
     how = () if encoding == "ewkb" else ("--geometry-encoding", encoding)
     points(hv, ["POINT (1 2)", "LINESTRING (3 4, 5 6)", None], "OGC:CRS84", *how)
@@ -303,6 +305,7 @@ def test_bounds_of_long_texts_and_of_what_is_no_number(hv: Commands) -> None:
         "01010000a0e6100000000000000000f03f00000000000000400000000000000840",
     ],
 )
+@pytest.mark.few(1)
 def test_values_with_srids_come_back(hv: Commands, given: str) -> None:
     points(hv, ["POINT (0 0)"])
     hv("convert", "t", "--geometry", "geom=ewkb")

@@ -190,6 +190,7 @@ HASHED = {"scheme": "msgpack/hash", "encoding": "base64", "branches": 64}
         pytest.param(None, "3c/57/kU0=", marks=pytest.mark.rule("KART-90")),
     ],
 )
+@pytest.mark.few(2)
 def test_rows_are_found_and_edited_where_others_put_them(
     hv: Commands, structure: Column | None, path: str
 ) -> None:
@@ -214,6 +215,7 @@ def test_rows_are_found_and_edited_where_others_put_them(
         pytest.param(INT, [column("id", "text", 0)], marks=pytest.mark.rule("KART-83")),
     ],
 )
+@pytest.mark.few(1)
 def test_a_structure_that_is_none_is_named(
     hv: Commands, structure: Column, columns: list[Column]
 ) -> None:
@@ -270,6 +272,7 @@ def refused(hv: Commands, *words: str) -> None:
         ),
     ],
 )
+@pytest.mark.few(3)
 def test_a_schema_that_is_none_is_named(hv: Commands, columns: list[Column], words: str) -> None:
     files = dataset([ID], {}, INT)
     by_hand(hv, files | {"meta/schema.json": json.dumps(columns).encode()})
@@ -405,6 +408,7 @@ SHAPES = {
 @pytest.mark.parametrize("text", SHAPES)
 @pytest.mark.rule("KART-15", "KART-48", "KART-58", "KART-59", "KART-60", "KART-61", "KART-62")
 @pytest.mark.rule("KART-63", "KART-64", "KART-65", "KART-66", "KART-67", "KART-69")
+@pytest.mark.few(3)
 def test_geometries_are_those_of_a_geopackage(hv: Commands, text: str, order: int) -> None:
     # The bytes are little-endian, whatever came, and no SRID stands in them.
     shape = shapely.set_srid(shapely.from_wkt(text), 4326)
@@ -423,6 +427,7 @@ def test_geometries_are_those_of_a_geopackage(hv: Commands, text: str, order: in
     ["4750002100000000" + SHAPES["POINT (1 2)"][16:], "00", "4750"],
 )
 @pytest.mark.rule("KART-58")
+@pytest.mark.few(1)
 def test_bytes_that_are_no_geometry_are_named(hv: Commands, data: str) -> None:
     columns = [ID, column("geom", "geometry", geometryType="POINT")]
     value = msgpack.ExtType(71, bytes.fromhex(data))
@@ -462,6 +467,7 @@ def test_features_of_earlier_schemas_are_read_by_their_legends(hv: Commands) -> 
 
 @pytest.mark.parametrize("wrong", ["legend", "values", "no list", "key"])
 @pytest.mark.rule("KART-35", "KART-37", "KART-42")
+@pytest.mark.few(1)
 def test_a_feature_that_is_none_is_named(hv: Commands, wrong: str) -> None:
     files = dataset([ID, NAME], {"A/A/A/B/kU0=": ["seven"]}, INT)
     name, _ = legend([ID, NAME])

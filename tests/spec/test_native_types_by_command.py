@@ -100,6 +100,7 @@ def test_what_is_no_number_is_in_no_box(hv: Commands, shared_data: Path) -> None
     ],
 )
 @pytest.mark.rule("PQ-38")
+@pytest.mark.few(2)
 def test_systems_of_others_are_read_and_written(
     hv: Commands, shared_data: Path, name: str, system: str, written: str
 ) -> None:
@@ -140,6 +141,7 @@ def points(
 )
 @pytest.mark.rule("PQ-10", "PQ-11", "PQ-12", "PQ-13", "PQ-14", "PQ-15", "PQ-16", "PQ-17")
 @pytest.mark.rule("PQ-29", "PQ-36", "PQ-42")
+@pytest.mark.few(2)
 def test_boxes_and_types_of_what_is_exported(
     hv: Commands, shapes: list[str | None], box: tuple[float, ...] | None, codes: list[int]
 ) -> None:
@@ -247,6 +249,7 @@ WAYS = ["spherical", "vincenty", "thomas", "andoyer", "karney"]
 )
 @pytest.mark.rule("DEL-9", "DEL-10", "DEL-12", "DEL-13", "DEL-15", "DEL-16", "DEL-17", "DEL-18")
 @pytest.mark.rule("DEL-19", "DEL-20", "DEL-28", "PQ-6")
+@pytest.mark.few(2)
 def test_types_of_others(hv: Commands, type_: str, system: str, written: str | None) -> None:
     points(hv, ["POINT (1 2)"], "OGC:CRS84")
     lake, out = hv.path.with_name("lake"), hv.path.with_name("out")
@@ -270,6 +273,7 @@ def test_types_of_others(hv: Commands, type_: str, system: str, written: str | N
     ],
 )
 @pytest.mark.rule("DEL-13", "DEL-14", "DEL-19")
+@pytest.mark.few(1)
 def test_types_that_are_none_are_refused(hv: Commands, type_: str, words: str) -> None:
     points(hv, ["POINT (1 2)"], "OGC:CRS84")
     lake = hv.path.with_name("lake")

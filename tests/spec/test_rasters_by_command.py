@@ -55,6 +55,7 @@ PIXELS = [
 @pytest.mark.rule("HAV-27", "HAV-28", "HAV-37", "HAV-42", "HAV-113", "HAV-114", "HAV-115")
 @pytest.mark.rule("HAV-116", "HAV-117", "HAV-118", "HAV-119", "HAV-120", "HAV-122", "HAV-123")
 @pytest.mark.rule("HAV-125")
+@pytest.mark.few(2)
 def test_pixels_of_each_type(
     hv: Commands, tmp_path: Path, dtype: str, values: list[int], number: int, data: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_pixels_of_each_type(
     ],
 )
 @pytest.mark.rule("HAV-124")
+@pytest.mark.few(1)
 def test_no_data_is_a_pixel(
     hv: Commands, tmp_path: Path, dtype: str, value: float, data: str
 ) -> None:
@@ -97,6 +99,7 @@ def test_no_data_is_a_pixel(
     ],
 )
 @pytest.mark.rule("HAV-29", "HAV-30", "HAV-32", "HAV-34", "HAV-35", "HAV-36", "HAV-127")
+@pytest.mark.few(1)
 def test_where_cells_are(
     hv: Commands, tmp_path: Path, affine: tuple[float, ...], stored: tuple[float, ...] | None
 ) -> None:
@@ -118,6 +121,7 @@ def test_where_cells_are(
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6])
 @pytest.mark.rule("HAV-107", "HAV-108", "HAV-109", "HAV-110")
+@pytest.mark.few(2)
 def test_where_bands_stand(hv: Commands, tmp_path: Path, count: int) -> None:
     array = np.arange(count * 4, dtype="uint8").reshape(count, 2, 2)
     raster, _ = imported(hv, image(tmp_path, array))
@@ -157,6 +161,7 @@ def test_where_bands_stand(hv: Commands, tmp_path: Path, count: int) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.rule("HAV-49", "HAV-50")
+@pytest.mark.few(2)
 def test_boxes_of_rasters_are_degrees(
     hv: Commands,
     tmp_path: Path,
@@ -187,6 +192,7 @@ def test_bands_of_a_file_are_named(hv: Commands, tmp_path: Path) -> None:
     ("wrong", "words"),
     [("points", "control points"), ("complex", "of complex64"), ("wide", "of int64")],
 )
+@pytest.mark.few(1)
 def test_what_is_no_raster_is_refused(hv: Commands, tmp_path: Path, wrong: str, words: str) -> None:
     file = tmp_path / "image.tif"
     match wrong:

@@ -122,6 +122,7 @@ def test_a_mapping_without_names_is_none(hv: Commands, tmp_path: Path) -> None:
 
 @pytest.mark.rule("ICE-1", "ICE-26", "HAV-1", "ICE-6")
 @pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.few(1)
 def test_tables_of_both_versions(hv: Commands, tmp_path: Path, version: str) -> None:
     made = table(tmp_path, NESTED.select(["id", "a.b", "s"]), version)
     with made.update_schema() as change:
@@ -194,6 +195,7 @@ def inconsistent(document: Document) -> None:
         pytest.param(inconsistent, "wkb", marks=pytest.mark.rule("HAV-79")),
     ],
 )
+@pytest.mark.few(3)
 def test_metadata_that_says_what_cannot_be(
     hv: Commands, tmp_path: Path, change: Callable[[Document], None], words: str
 ) -> None:
@@ -203,6 +205,7 @@ def test_metadata_that_says_what_cannot_be(
 
 @pytest.mark.rule("HAV-11", "HAV-71", "HAV-72", "HAV-73", "HAV-75")
 @pytest.mark.parametrize("spelt", ["binary", "BINARY"])
+@pytest.mark.few(1)
 def test_columns_that_say_that_they_are_geometries(
     hv: Commands, tmp_path: Path, spelt: str
 ) -> None:
@@ -219,6 +222,7 @@ def test_columns_that_say_that_they_are_geometries(
 
 @pytest.mark.rule("ICE-66", "ICE-67", "ICE-69", "ICE-71")
 @pytest.mark.parametrize("name", ["x", "maybe", "geom"])
+@pytest.mark.few(1)
 def test_what_cannot_tell_rows_apart(hv: Commands, tmp_path: Path, name: str) -> None:
     schema = pa.schema(
         [
