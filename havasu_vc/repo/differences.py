@@ -7,6 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.datasets.tile_sets import is_tile_set, meta_diff, tile_changes
@@ -18,6 +21,7 @@ from havasu_vc.errors import (
     nearest,
 )
 from havasu_vc.history.diff import bytes_between, diff_datasets
+from havasu_vc.model.arrays import among
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import TABLES
@@ -141,16 +145,25 @@ def _note_absent(
             repo.settings.note("; ".join([f"{views[-1].path} has no meta item {item!r}", *near]))
     if not all(view.key and not _is_away(view) for view in views):
         return
-    for text in sorted(chosen.keys or ()):
+    absent = set(chosen.keys or ())
+    for view in views:
+        absent &= _absent_rows(view, absent)
+    for text in sorted(absent):
+        repo.settings.note(f"{views[-1].path} has no row {text}")
+
+
+def _absent_rows(view: Dataset, texts: Collection[str]) -> set[str]:
+    """Return the keys, of some that can be any, of which a version has no row."""
+    keys = {}
+    for text in texts:
         with suppress(InvalidArgumentError):  # it is no key there, which is told elsewhere
-            if not any(_has_row(view, text) for view in views):
-                repo.settings.note(f"{views[-1].path} has no row {text}")
-
-
-def _has_row(view: Dataset, text: str) -> bool:
-    key = keys_batch([text], view.schema)
-    rows = view.rows_with_keys(key)
-    return hash_keys(key, view.schema)[0] in hash_keys(rows, view.schema)
+            keys[text] = keys_batch([text], view.schema)
+    if not keys:
+        return set()
+    wanted = pa.concat_batches(keys.values())
+    there = hash_keys(view.rows_with_keys(wanted), view.schema)
+    found = among(hash_keys(wanted, view.schema), np.sort(there))
+    return {text for text, is_there in zip(keys, found.tolist(), strict=True) if not is_there}
 
 
 def _is_away(view: Dataset) -> bool:

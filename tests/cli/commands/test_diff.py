@@ -254,6 +254,12 @@ def test_what_filters_name_and_no_side_has_is_told(
     )
 
 
+def test_of_many_rows_those_that_no_side_has_are_told(run: Run) -> None:
+    named = [f"points:feature:{number}" for number in (98, 1, 3, 99)]
+    told = succeed(run("diff", RANGE, "--", *named)).stderr.splitlines()
+    assert told == ["Note: points has no row 98", "Note: points has no row 99"]
+
+
 def test_keys_of_several_columns_may_hold_commas(run: Run, tmp_path: Path) -> None:
     """Values are quoted where they are shown, so that they can be typed again."""
     names = ["x, y", 'q"r', '"z"', "plain"]
