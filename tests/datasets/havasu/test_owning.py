@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc.datasets import sorting
 from havasu_vc.datasets.dealing import Cuts
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu import ledger, owning, pieces
@@ -402,14 +403,50 @@ def test_rows_given_twice_are_refused(datasets: MemoryDatasets) -> None:
             assert any(hint in each for each in caught.value.hints)
 
 
-def test_an_owner_leaves_no_temporary_files(datasets: MemoryDatasets) -> None:
+def test_an_owner_leaves_no_temporary_files(
+    datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "MOST_BYTES", 0)
     with Edit(made(datasets, MANY)) as edit:
         changing(edit, MANY, {**MANY, 200: "new"}, few=100)
         folder = datasets.storage.staging.scratch
         with Owning(owners(edit, "upsert")[0]) as work:
             before = sorted(folder.rglob("*"))
             work.take([in_batches(dict.fromkeys(range(50), "x"))])
+            assert len(sorted(folder.rglob("*"))) > len(before)
         assert len(sorted(folder.rglob("*"))) <= len(before)
+
+
+def test_columns_that_are_not_given_stay_as_they_are(datasets: MemoryDatasets) -> None:
+    table: Table = {number: f"name {number}" for number in range(8)}
+    with Edit(made(datasets, table)) as edit, Owning(owners(edit, "upsert", few=100)[0]) as work:
+        given = pa.record_batch({"id": pa.array([0, 3, 9])})
+        work.take([iter([given])])
+        report = work.finish()
+        assert report.counts == ChangeCounts(inserts=1)
+        assert [row for batch in report.come for row in batch.to_pylist()] == [
+            {"id": 9, "name": None}
+        ]
+
+
+def test_row_groups_that_nothing_is_given_of_go_with_an_overwrite(datasets: MemoryDatasets) -> None:
+    view = made(datasets, dict.fromkeys(range(20), "old"))
+    with Edit(view) as edit:
+        (owner,) = owners(edit, "overwrite")
+        found = after(datasets, edit, [taken(owner, {0: "new"})])
+    assert held(rows_in(found)) == {0: "new"}
+
+
+def test_keys_are_kept_where_a_folder_for_them_is_told(datasets: MemoryDatasets) -> None:
+    folder = datasets.storage.keys
+    with Edit(made(datasets, {1: "old"})) as edit:
+        (owner,) = owners(edit, "upsert")
+        for keys, more in ((None, 0), (str(folder), 1)):
+            before = len([each for each in folder.rglob("*") if each.is_file()])
+            report = taken(replace(owner, keys=keys), {2: f"{more}", 3: "new"})
+            assert len(report.files) == 1
+            after_ = len([each for each in folder.rglob("*") if each.is_file()])
+            assert after_ - before == more
 
 
 # Where an interval is cut, and what is looked up in a file
