@@ -13,15 +13,8 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.datasets.tile_sets import is_tile_set, meta_diff, tile_changes
-from havasu_vc.errors import (
-    CorruptionError,
-    HavasuError,
-    InvalidArgumentError,
-    StateError,
-    nearest,
-)
+from havasu_vc.errors import CorruptionError, HavasuError, InvalidArgumentError, StateError, nearest
 from havasu_vc.history.diff import bytes_between, diff_datasets
-from havasu_vc.model.arrays import among
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import TABLES
@@ -147,7 +140,7 @@ def _note_absent(
         return
     absent = set(chosen.keys or ())
     for view in views:
-        absent &= _absent_rows(view, absent)
+        absent = _absent_rows(view, absent)
     for text in sorted(absent):
         repo.settings.note(f"{views[-1].path} has no row {text}")
 
@@ -158,12 +151,10 @@ def _absent_rows(view: Dataset, texts: Collection[str]) -> set[str]:
     for text in texts:
         with suppress(InvalidArgumentError):  # it is no key there, which is told elsewhere
             keys[text] = keys_batch([text], view.schema)
-    if not keys:
-        return set()
-    wanted = pa.concat_batches(keys.values())
+    wanted = keys_batch([], view.schema) if not keys else pa.concat_batches(keys.values())
     there = hash_keys(view.rows_with_keys(wanted), view.schema)
-    found = among(hash_keys(wanted, view.schema), np.sort(there))
-    return {text for text, is_there in zip(keys, found.tolist(), strict=True) if not is_there}
+    found = np.isin(hash_keys(wanted, view.schema), there).tolist()
+    return {text for text, is_there in zip(keys, found, strict=True) if not is_there}
 
 
 def _is_away(view: Dataset) -> bool:

@@ -109,7 +109,7 @@ def taken(datasets: MemoryDatasets, old: Any, new: Any, engine: LocalEngine) -> 
         return datasets.after(old, edit.finish())
 
 
-@examples(30)
+@examples(15)
 @given(TABLE, TABLE, TABLE, st.randoms(use_true_random=False))
 def test_what_differs_is_taken_in_whatever_order_it_lies(
     tmp_path_factory: pytest.TempPathFactory,
@@ -286,7 +286,7 @@ def test_an_owner_leaves_what_the_driver_writes_again(
 
 
 @pytest.mark.usefixtures("small")
-@examples(30)
+@examples(15)
 @given(
     st.lists(st.sets(st.integers(0, 5), max_size=6), min_size=3, max_size=3),
     st.sets(st.integers(0, 2), max_size=2),
