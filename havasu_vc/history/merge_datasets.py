@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.diff import MergePlans, files_with, plan_merge
+from havasu_vc.datasets.havasu.diff import MergePlans, plan_merge
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -518,7 +518,8 @@ def _returned(base: Dataset, schema: Schema) -> frozenset[int]:
     files = base.in_files if come else None
     if files is None:
         return frozenset()
-    return frozenset(each for each in come if files_with(files, {each}))
+    written = {entry.schema for entry in files.data_entries}
+    return come & frozenset[int]().union(*(files.past_schema(name).ids for name in written))
 
 
 def _above(name: str) -> set[str]:

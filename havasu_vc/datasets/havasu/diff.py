@@ -20,7 +20,6 @@ it is wrong, or a cache is missing, more rows are dealt out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,7 +53,6 @@ __all__ = [
     "MergePlans",
     "align",
     "differing_entries",
-    "files_with",
     "lies_in_key_order",
     "plan_diff",
     "plan_merge",
@@ -220,19 +218,14 @@ def _with_columns_back(old: DatasetInFiles, new: DatasetInFiles) -> set[str]:
         # Nulls add nothing to a sum: a column that was only just added ends here.
         filled = (field for field in new.schema.fields if new.digests[field.id] != (0, 0))
         come &= Schema(tuple(filled)).ids
-    return files_with(new, come) & old.entries.keys()
-
-
-def files_with(view: DatasetInFiles, columns: AbstractSet[int]) -> set[str]:
-    """Return the data files that were written with one of some columns or parts, by id."""
-    if not columns:
+    if not come:
         return set()
-    entries = view.data_entries
+    entries = new.data_entries
     held = {
-        name: not columns.isdisjoint(view.past_schema(name).ids)
+        name: not come.isdisjoint(new.past_schema(name).ids)
         for name in {entry.schema for entry in entries}
     }
-    return {entry.file for entry in entries if held[entry.schema]}
+    return {entry.file for entry in entries if held[entry.schema]} & old.entries.keys()
 
 
 def _with_deletes(view: DatasetInFiles, files: set[str], found: Sequence[Entry]) -> Iterator[Entry]:
