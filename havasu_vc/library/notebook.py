@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Shown", "diff", "log", "repo_html", "show"]
 
 T = TypeVar("T")
-CommitInfo.html = lambda commit: looking.commit_html(commit)
 
 COMMITS = 20
 """Commits of a log that are shown."""

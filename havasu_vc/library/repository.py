@@ -12,7 +12,7 @@ mending what a command that died left behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,8 @@ from havasu_vc import repo as core
 from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError, InvalidArgumentError
-from havasu_vc.library import notebook
 from havasu_vc.methods import asks, uses
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.names import POLICY_FILE
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
@@ -46,6 +46,8 @@ from havasu_vc.store.trees import find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset, TreeEdit
     from havasu_vc.datasets.storage import Fetcher, Storage
+    from havasu_vc.library.notebook import Shown
+    from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.command import GitConfig
     from havasu_vc.store.commits import Commit
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Repo"]
+
+CommitInfo.html = lambda commit: looking.commit_html(commit)
 
 
 def _check_edits(
@@ -67,6 +71,27 @@ def _check_moves(repo: OpenRepo, moves: Mapping[str, str | None], base: Revision
     """Hold the policy against datasets that move or go."""
     if find_entry(repo.git.objects, base.tree, POLICY_FILE) is not None:
         review.check_moves(repo, moves, base)
+
+
+# What shows itself in notebooks is loaded by those methods alone that give such things.
+
+
+def _log() -> Callable[[OpenRepo, looking.LogRequest], Shown[CommitInfo]]:
+    from havasu_vc.library.notebook import log
+
+    return log
+
+
+def _diff() -> Callable[[OpenRepo, looking.DiffRequest], Shown[DatasetDiff]]:
+    from havasu_vc.library.notebook import diff
+
+    return diff
+
+
+def _show() -> Callable[[OpenRepo, looking.ShowRequest], tuple[CommitInfo, Shown[DatasetDiff]]]:
+    from havasu_vc.library.notebook import show
+
+    return show
 
 
 def _fetcher(opened: OpenRepo) -> Fetcher:
@@ -147,7 +172,9 @@ class Repo:
         self.opened.check_moves = _check_moves
 
     def _repr_html_(self) -> str:
-        return notebook.repo_html(self.opened)
+        from havasu_vc.library.notebook import repo_html
+
+        return repo_html(self.opened)
 
     @property
     def git(self) -> GitRepository:
@@ -223,14 +250,14 @@ class Repo:
     list_datasets = uses(lambda: looking.list_datasets)
     status = uses(lambda: looking.status)
     commit_info = uses(lambda: looking.commit_info)
-    log = asks(lambda: looking.LogRequest, lambda: notebook.log)
+    log = asks(lambda: looking.LogRequest, _log)
     tiles_changed = uses(lambda: looking.tiles_changed)
     describe_dataset = uses(lambda: looking.describe_dataset)
     count_rows = uses(lambda: looking.count_rows)
     choose_rows = asks(lambda: looking.RowsRequest, lambda: looking.choose_rows)
     seek = asks(lambda: looking.SeekRequest, lambda: looking.seek)
-    diff = asks(lambda: looking.DiffRequest, lambda: notebook.diff)
-    show = asks(lambda: looking.ShowRequest, lambda: notebook.show)
+    diff = asks(lambda: looking.DiffRequest, _diff)
+    show = asks(lambda: looking.ShowRequest, _show)
     create_patch = uses(lambda: looking.create_patch)
     file_changes = asks(lambda: looking.FileChangesRequest, lambda: looking.file_changes)
     blame = asks(lambda: looking.BlameRequest, lambda: looking.blame_dataset)
