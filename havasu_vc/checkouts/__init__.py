@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import havasu_difference as havasu_difference
     from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
     from havasu_vc.checkouts.counterparts import table_view as table_view
+    from havasu_vc.checkouts.edited_tables import drafted as drafted
     from havasu_vc.checkouts.edits import shown_datasets as shown_datasets
     from havasu_vc.checkouts.edits_elsewhere import ServedBase as ServedBase
     from havasu_vc.checkouts.edits_elsewhere import check_out_to as check_out_to
@@ -63,6 +64,7 @@ __getattr__ = loads(
             "havasu_edit",
             "table_view",
         ],
+        "edited_tables": ["drafted"],
         "edits": ["shown_datasets"],
         "edits_elsewhere": [
             "ServedBase",

@@ -21,13 +21,14 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from havasu_vc.checkouts.checking_out import open_state
 from havasu_vc.checkouts.counterparts import needs_counterpart, tree_view
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConflictError, DatasetNotFoundError, SchemaViolationError, StateError
 from havasu_vc.records import dataclass
@@ -53,9 +54,12 @@ __all__ = [
     "committed_draft",
     "committed_view",
     "draft_view",
+    "drafted",
     "read_table_edits",
     "require_workspace",
 ]
+
+V = TypeVar("V", bound=Dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
 
 def draft_view(repo: OpenRepo, table: EditedTable) -> DatasetInFiles:
     """Return the dataset that a table holds; its new files go when nobody holds it any more."""
-    return _draft(repo, lambda storage: edited_dataset(table.edits, storage))
+    return drafted(repo, lambda storage: edited_dataset(table.edits, storage))
 
 
 def committed_draft(repo: OpenRepo, table: EditedTable) -> DatasetInFiles:
@@ -165,10 +169,11 @@ def committed_draft(repo: OpenRepo, table: EditedTable) -> DatasetInFiles:
             edit = edit_of_clustered(table.edits, base, engine)
         return HavasuDataset(base.path, edited(base.folder, edit), storage, "the workspace")
 
-    return _draft(repo, made)
+    return drafted(repo, made)
 
 
-def _draft(repo: OpenRepo, make: Callable[[Storage], DatasetInFiles]) -> DatasetInFiles:
+def drafted(repo: OpenRepo, make: Callable[[Storage], V]) -> V:
+    """Return a dataset whose new files go when nobody holds it any more."""
     folder = _scratch(repo)
     storage = replace(repo.storage, staging=DataFileStore(folder))
     try:

@@ -175,8 +175,7 @@ def diff_workspace(
             found = None if known is None else read_table_edits(repo, state, known)
             if old is None:
                 if found is not None and not found.edits.is_empty:
-                    diff = _diff(repo, path, found.edits.base, draft_view(repo, found))
-                    yield _described(repo, found.state, diff)
+                    yield table_diff(repo, found)
                 continue
             folder = before.get(path)
             first = None if folder is None else repo.view(folder, old.name)
@@ -191,6 +190,12 @@ def diff_workspace(
             yield _described(repo, known, _diff(repo, path, first, second))
 
     return wanted.chosen(differing())
+
+
+def table_diff(repo: OpenRepo, table: EditedTable) -> DatasetDiff:
+    """Return how a table differs from what was checked out."""
+    diff = _diff(repo, table.path, table.edits.base, draft_view(repo, table))
+    return _described(repo, table.state, diff)
 
 
 def shown_datasets(repo: OpenRepo) -> Mapping[str, Callable[[], Dataset]]:

@@ -16,7 +16,7 @@ document with snapshots of several commits, and the client names the one that it
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,13 +32,14 @@ from havasu_vc.checkouts.counterparts import (
     tree_view,
 )
 from havasu_vc.checkouts.edited_tables import EditedTable
-from havasu_vc.checkouts.edits import onto_head, stored_edit_of
+from havasu_vc.checkouts.edits import onto_head, stored_edit_of, table_diff
 from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.far import far_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     CorruptionError,
     DatasetNotFoundError,
@@ -56,6 +57,7 @@ from havasu_vc.formats.havasu.properties import PartitionSpec, format_partition
 from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.merging import require_calm
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
@@ -111,9 +113,9 @@ def commit_from_table(
     require_calm(repo)
     notes: tuple[str, ...] = ()
     location = request.location
-    where = location if in_bucket(location) else _folder(location)
+    where = _place(location)
     with place_elsewhere(repo, where) as place, Transaction(repo) as transaction:
-        found = _edits_at(repo, place, transaction)
+        found = _edits_at(repo, place, transaction.storage)
         edit = onto_head(repo, transaction, found)
         if request.filters:
             wanted = parse_filters(request.filters, of_changes=True)
@@ -133,11 +135,24 @@ def commit_from_table(
     return CommitResult(commit, repo.head_branch, counts, notes, meta)
 
 
-def _folder(location: str) -> Path:
+def diff_table(repo: OpenRepo, location: str, filters: Sequence[str] = ()) -> Iterator[DatasetDiff]:
+    """Yield what was edited in a table that `check_out_to` made: how it differs from its commit."""
+    wanted = parse_filters(filters, of_changes=True)
+    with place_elsewhere(repo, _place(location)) as place:
+        found = _edits_at(repo, place, repo.storage)
+        wanted.check([found.path])
+        if not found.edits.is_empty:
+            yield from wanted.chosen([table_diff(repo, found)])
+
+
+def _place(location: str) -> Path | str:
+    """Return the folder or the URL that is meant."""
+    if in_bucket(location):
+        return location
     return Path(local_path(location) if ":" in location else location)
 
 
-def _edits_at(repo: OpenRepo, place: TablePlace, transaction: Transaction) -> EditedTable:
+def _edits_at(repo: OpenRepo, place: TablePlace, storage: Storage) -> EditedTable:
     """Return what was edited in a table, wherever it is."""
     table, location = place.read(), place.location
     state = _state_of(table, location)
@@ -151,7 +166,7 @@ def _edits_at(repo: OpenRepo, place: TablePlace, transaction: Transaction) -> Ed
     except (HavasuError, KeyError) as error:
         raise RevisionNotFoundError(state.commit) from error
     _require_same(table, uuid, state.path, location)
-    base = base.with_storage(transaction.storage)
+    base = base.with_storage(storage)
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(base, table, state.snapshot_id, engine)
     return EditedTable(state, table.version, edits)

@@ -238,9 +238,12 @@ def revisions_and_filters(
     if filters and not revisions and after is None:
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
+            copy = context.info_name == "diff" and os.path.exists(first)
             raise InvalidArgumentError(
                 f"{first!r} is neither a revision nor a dataset",
-                hints=(
+                hints=(f"`havasu-vc diff --from {first}` shows what was edited in a copy",)
+                if copy
+                else (
                     *_why(repo, first),
                     *nearest(first, [*repo.datasets(), *(each.name for each in repo.branches())]),
                     "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",

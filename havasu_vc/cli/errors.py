@@ -203,6 +203,7 @@ _WHOLE = "a dataset goes as a whole, so leave it out; edits that are not committ
 _UNTRIED = "it makes a commit, which `havasu-vc revert HEAD` takes back"
 _BY_GIT = "name branches one by one; `git log {}` has no counts of rows"
 _POLICY = "`-X ours` or `-X theirs` decides rows that both sides changed"
+_ROWS_WHOLE = "rows are compared by value; a changed row is shown with its columns"
 _ALL_EDITS = "every edit is committed, unless datasets or rows are named"
 _ROWS_BY_NAME = "rows are chosen by name: `havasu-vc {} DATASET:feature:KEY`"
 OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
@@ -217,16 +218,26 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "restore --patch": _ROWS_BY_NAME.format("restore"),
         "commit -S": _SIGNED,
         "commit --gpg-sign": _SIGNED,
+        "commit -v": "`havasu-vc diff` shows what is edited, before it is committed",
+        "commit --fixup": "`git commit --fixup` and `git rebase -i --autosquash` take care of it",
         "commit --author": "GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL say who made a commit",
         "commit --date": "GIT_AUTHOR_DATE says when a commit was made",
         "diff -p": _SHOWN,
         "diff -u": _SHOWN,
         "diff --patch": _SHOWN,
         "diff --numstat": "`--stat` counts rows; `--only-feature-count` with -o json for a program",
+        "diff -U": _ROWS_WHOLE,
+        "diff -w": _ROWS_WHOLE,
+        "diff -b": _ROWS_WHOLE,
+        "diff --word-diff": _ROWS_WHOLE,
         "diff -R": "give the revisions the other way round",
         "log --all": _BY_GIT.format("--all"),
         "log --branches": _BY_GIT.format("--branches"),
         "log --tags": _BY_GIT.format("--tags"),
+        "log --numstat": "`--stat` counts rows; `diff A..B --only-feature-count` for a program",
+        "log -G": "`-S VALUE` finds commits that put in or take out a value; `havasu-vc grep` rows",
+        "log -L": "`log -- DATASET:feature:KEY` follows a row; `blame` names who changed it",
+        "log --abbrev-commit": "`--oneline` has short ids",
         "log --first-parent": "`git log --first-parent` follows one side, without counts of rows",
         "log -g": "`havasu-vc reflog` shows where HEAD was",
         "log --show-signature": "`--format '%h %G? %GS'` tells of signatures",
@@ -254,6 +265,8 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "show --format": _COMMIT_ALONE,
         "show --oneline": _COMMIT_ALONE,
         "show --pretty": _COMMIT_ALONE,
+        "switch --orphan": "`git switch --orphan NAME` begins a history; import into it then",
+        "gc --prune": "`--prune-now` removes all that nothing needs, `--grace-days` what is older",
         "status -b": "the branch stands first without it; leave it out",
         "cherry-pick --no-edit": _NO_EDITOR,
         "cherry-pick -e": _NO_EDITOR,

@@ -30,6 +30,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.diffs import meta_changes
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
@@ -56,6 +57,7 @@ class _Restored:
     internals: dict[str, str | None] = field(default_factory=dict)
     markers: dict[str, str] = field(default_factory=dict)
     counts: dict[str, ChangeCounts] = field(default_factory=dict)
+    meta: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def take(self, path: str, other: DatasetFolder | None, mine: DatasetFolder | None) -> None:
         """Take a dataset as it was; None where it goes."""
@@ -137,6 +139,8 @@ def _restore(
                 if filter_.is_whole:
                     restored.take(path, other, mine)
                     restored.counts[path] = count_changes(row_changes(old, new, engine))
+                    if old is not None and new is not None:
+                        restored.meta[path] = _items_apart(old, new)
                 else:
                     edit = _edit(path, old, new, filter_, engine, columns)
                     restored.counts[path] = edit.counts
@@ -148,7 +152,7 @@ def _restore(
                 message,
                 merge=MergedTree({}, restored.internals, (), restored.markers),
             )
-    meta = {edit.path: edit.meta for edit in restored.edits}
+    meta = restored.meta | {edit.path: edit.meta for edit in restored.edits}
     return CommitResult(commit, repo.head_branch, restored.counts, meta=meta)
 
 
@@ -190,6 +194,7 @@ def _restore_as_edits(
                 if filter_.is_whole:
                     views[path] = new
                     counts[path] = count_changes(row_changes(old, new, engine))
+                    meta[path] = tuple(name for name in _items_apart(old, new) if name not in items)
                     continue
                 edit = _edit(path, old, new, filter_, engine, columns)
             counts[path] = edit.counts
@@ -257,6 +262,11 @@ def _columns_on_both(old: Dataset, new: Dataset, names: Sequence[str]) -> frozen
         if by_name[name] in old.schema.identifier_ids:
             raise InvalidArgumentError(f"{name!r} is of the key, by which rows are told apart")
     return frozenset(by_name[name] for name in names)
+
+
+def _items_apart(old: Dataset, new: Dataset) -> tuple[str, ...]:
+    """Return the names of meta items that differ."""
+    return tuple(each.name for each in meta_changes(old.header, new.header))
 
 
 def _items(old: Dataset, new: Dataset, filter_: DatasetFilter) -> dict[str, Any]:

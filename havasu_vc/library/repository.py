@@ -329,6 +329,8 @@ class Repo:
         lambda: transfer.CopyCommitRequest, lambda: transfer.commit_from, within=committing
     )
 
+    diff_copy = uses(lambda: transfer.diff_copy)
+
     def list_layers(self, location: str) -> tuple[str, ...]:
         """Return the names of the layers of a file that can be imported."""
         from havasu_vc.exchange.sources import list_source_layers

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.copies import add_datasets as add_datasets
     from havasu_vc.transfer.copies import checkout_as as checkout_as
     from havasu_vc.transfer.copies import commit_from as commit_from
+    from havasu_vc.transfer.copies import diff_copy as diff_copy
     from havasu_vc.transfer.exports import export as export
     from havasu_vc.transfer.exports import export_changes as export_changes
     from havasu_vc.transfer.import_histories import import_source as import_source
@@ -27,7 +28,7 @@ __getattr__ = loads(
     __name__,
     {
         "converting": ["convert"],
-        "copies": ["add_datasets", "checkout_as", "commit_from"],
+        "copies": ["add_datasets", "checkout_as", "commit_from", "diff_copy"],
         "exports": ["export", "export_changes"],
         "import_histories": ["import_source"],
         "imports": ["kind_of_new", "replacement"],

@@ -16,11 +16,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from havasu_vc.checkouts import require_other_file, working_copy
+from havasu_vc.checkouts import drafted, require_other_file, working_copy
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     ConflictError,
@@ -46,7 +48,9 @@ from havasu_vc.exchange.edit_state import STYLES, Move, move_state, other_tables
 from havasu_vc.exchange.export import require_unheld
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
+from havasu_vc.history.diff import diff_datasets
 from havasu_vc.looking import Table
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.evolution import (
     check_evolution,
     field_ids,
@@ -63,11 +67,13 @@ from havasu_vc.repo.rebasing import part_of, rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult, ImportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.objects import Draft
+from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.transfer.exports import ELSEWHERE
 from havasu_vc.transfer.imports import import_layers, renamed, replacement
 from havasu_vc.transfer.requests import CopyCommitRequest, CopyRequest, ImportRequest
 
-__all__ = ["add_datasets", "checkout_as", "commit_from"]
+__all__ = ["add_datasets", "checkout_as", "commit_from", "diff_copy"]
 
 
 def checkout_as(repo: OpenRepo, request: CopyRequest) -> ExportResult:
@@ -172,7 +178,7 @@ def _commit_from(
     notes: list[str] = []
     layers: list[EditedLayer] = []
     others: dict[str, int] = {}
-    if file.suffix.lower() == ".gpkg":
+    if _is_geopackage(file):
         layers = _layers(file, dataset, notes)
         others = other_tables(file, [state.table for state in read_states(file)])
         others.pop(STYLES, None)
@@ -207,6 +213,57 @@ def _commit_from(
         note = _move_copy(repo, file, layers, result.commit)
         return replace(result, notes=(*result.notes, *note))
     return result
+
+
+def diff_copy(
+    repo: OpenRepo, file: str | Path, filters: Sequence[str] = ()
+) -> Iterator[DatasetDiff]:
+    """Yield what was edited in a copy: how each dataset differs from the commit that it is of.
+
+    A copy that knows no commit is compared with HEAD.
+    """
+    require_other_file(repo, file, "`havasu-vc diff` shows what is edited in it")
+    file = Path(file)
+    if not file.exists():
+        raise SourceNotFoundError(f"there is no file {file}")
+    wanted = parse_filters(filters, of_changes=True)
+    sides: list[tuple[Dataset, EditMaker]] = []
+    if _is_geopackage(file):
+        notes: list[str] = []
+        for layer in _layers(file, None, notes):
+            folder = _layer_folder(repo, file, layer)
+            sides.append((repo.view(folder, layer.commit[:10]), partial(_layer_edit, layer)))
+        for note in notes:
+            repo.settings.note(note)
+    else:
+        named = {each.partition(":")[0] for each in filters}
+        path, make = _file_maker(repo, file, named.pop() if len(named) == 1 else None)
+        sides.append((repo.dataset(path), make))
+    wanted.check([view.path for view, _ in sides])
+    return wanted.chosen(_differing(repo, sides, wanted))
+
+
+def _differing(
+    repo: OpenRepo,
+    sides: Sequence[tuple[Dataset, EditMaker]],
+    wanted: RepoFilter,
+) -> Iterator[DatasetDiff]:
+    """Yield how datasets differ from what edits make of them, where these change anything."""
+    for view, make in sides:
+        if wanted.of(view.path) is None:
+            continue
+        draft = drafted(repo, partial(_edited, repo, view, make))
+        if draft.folder is not view.folder:
+            engine = partial(repo.settings.open_engine, 2 * view.size)
+            yield diff_datasets(view.path, view, draft, engine, note=repo.settings.note)
+
+
+def _edited(repo: OpenRepo, view: Dataset, make: EditMaker, storage: Storage) -> Dataset:
+    """Return a dataset as an edit makes it; as it is, where that changes nothing."""
+    base = view.with_storage(replace(storage, sink=Draft(repo.git.objects)))
+    with repo.settings.open_engine(base.size) as engine:
+        edit = make(base, engine)
+    return base.after(edit, "the copy") if edit.blobs else base
 
 
 def _part_maker(repo: OpenRepo, make: EditMaker, wanted: RepoFilter) -> EditMaker:
@@ -273,7 +330,12 @@ def _layers(file: Path, dataset: str | None, notes: list[str]) -> list[EditedLay
     return layers
 
 
-def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
+def _is_geopackage(file: Path) -> bool:
+    return file.suffix.lower() == ".gpkg"
+
+
+def _layer_folder(repo: OpenRepo, file: Path, layer: EditedLayer) -> DatasetFolder:
+    """Return the dataset that a layer was made from, or an error."""
     path = layer.dataset
     try:
         then = repo.folders(repo.resolve(layer.commit)).get(path)
@@ -281,18 +343,28 @@ def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
         raise InvalidFileError(
             str(file), f"it was made from commit {layer.commit}, which is not in this repository"
         ) from error
-
     if then is None:
         raise InvalidFileError(
             str(file), f"the commit {layer.commit[:10]}, which it was made from, has no {path}"
         )
+    return then
+
+
+def _layer_edit(layer: EditedLayer, base: Dataset, engine: Engine) -> TreeEdit:
+    """Return the edit that makes a layer of the dataset that it was made from."""
+    schema = _with_fresh_ids(layer, base)
+    check_evolution(base.schema, schema)
+    tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
+    return replacement(base, tasks, schema, {}, engine, layer.input_bytes)
+
+
+def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
+    path = layer.dataset
+    then = _layer_folder(repo, file, layer)
 
     def make(view: Dataset, engine: Engine) -> TreeEdit:
         base = repo.view(then, layer.commit[:10]).with_storage(view.storage)
-        schema = _with_fresh_ids(layer, base)
-        check_evolution(base.schema, schema)
-        tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
-        edit = replacement(base, tasks, schema, {}, engine, layer.input_bytes)
+        edit = _layer_edit(layer, base, engine)
         now = view.folder
         if not edit.blobs or (isinstance(now, TreeFolder) and then.internals == now.tree):
             return edit

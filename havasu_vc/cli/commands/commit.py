@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["can_edit", "command", "edit_message"]
+__all__ = ["can_edit", "command", "edit_message", "is_table"]
 
 
 @click.command("commit", cls=Command)
@@ -174,7 +174,7 @@ class _Commit:
                 allow_broken=request.allow_broken,
             )
             return repo.workspace.commit.by(asked)
-        if isinstance(request.file, str) or _is_table(request.file):
+        if is_table(request.file):
             return repo.workspace.commit_from(
                 str(request.file),
                 filters=request.filters,
@@ -218,8 +218,9 @@ def _chosen(filters: Sequence[str], where: str | None, box: str | None) -> tuple
     return tuple(":".join((each, *parts)) for each in datasets or ("*",))
 
 
-def _is_table(place: Path) -> bool:
-    return (place / "metadata").is_dir()
+def is_table(place: str | Path) -> bool:
+    """Whether a place with edits is a table of `checkout --to`, and no file."""
+    return isinstance(place, str) or (place / "metadata").is_dir()
 
 
 class _EmptyRepositoryError(click.ClickException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from havasu_vc.cli.arguments import parse_format, revisions_and_filters
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import RevisionCommand
+from havasu_vc.cli.options import PLACE, RevisionCommand
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.writers import JsonStyle
@@ -28,9 +29,23 @@ __all__ = ["command", "print_row", "row_name", "show"]
 @click.argument(
     "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
+@click.option(
+    "--from",
+    "file",
+    metavar="FILE",
+    type=PLACE,
+    help="Show what was edited in a copy of `checkout --as` or a table of `checkout --to`, "
+    "against the commit that it is of: what `commit --from` takes.",
+)
 @diff_options
 @click.pass_context
-def command(context: click.Context, /, arguments: tuple[str, ...], options: DiffOptions) -> int:
+def command(
+    context: click.Context,
+    /,
+    arguments: tuple[str, ...],
+    file: str | Path | None,
+    options: DiffOptions,
+) -> int:
     r"""Show what differs between two revisions, or what is edited in the workspace.
 
     \b
@@ -47,6 +62,15 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
     """
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
+    if file is not None:
+        from havasu_vc.cli.commands.commit import is_table
+
+        revisions, filters = revisions_and_filters(context, repo, arguments)
+        if revisions:
+            raise click.UsageError("--from compares with the commit that FILE is of; name no other")
+        table = is_table(file)
+        edits = (repo.workspace.diff_from if table else repo.diff_copy)(str(file), filters)
+        return print_diff(invocation, repo, edits, options, revisions=("HEAD", filters))
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     between = "..." if repo.git.follows_kart else ".."
     range_text = between.join(revisions) if revisions else "HEAD"

@@ -1,5 +1,6 @@
 """`restore` and `reset` on the command line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_column_comes_back_and_nothing_else(run: Run, tmp_path: Path) -> None:
         refused = run(*column, *wrong)
         assert (refused.exit_code, refused.stderr.count("Error")) == (2, 1), wrong
     assert run("-C", str(repo), "restore", "trees", "--column", "name").exit_code == 2
+
+
+def test_columns_that_come_back_with_a_dataset_are_told(run: Run, repo: Path) -> None:
+    columns = json.loads(succeed(run("meta", "get", "points", "-o", "json")).stdout)
+    kept = [each for each in columns["points"]["schema.json"] if each["name"] != "height"]
+    succeed(run("meta", "set", "points", f"schema.json={json.dumps(kept)}", "title=Points"))
+
+    would = succeed(run("restore", "-s", "HEAD^", "points", "-n")).output
+    assert "  points: 3 updates, and schema.json, title\n" in would
+    told = succeed(run("restore", "-s", "HEAD^", "points")).output
+    assert "  points: 3 updates, and schema.json, title\n" in told
+    assert "height" in succeed(run("head", "points")).stdout
 
 
 def test_what_is_not_there_is_refused(run: Run) -> None:

@@ -1,0 +1,112 @@
+"""`havasu-vc diff --from`: what was edited in a copy, before it is committed."""
+
+import gc
+import json
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+from tests.workspace import by_hand
+
+
+def edit(file: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        for function in ("ST_IsEmpty", "ST_MinX", "ST_MaxX", "ST_MinY", "ST_MaxY"):
+            database.create_function(function, 1, lambda value: 0)
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+
+
+def told(run: Run, *arguments: str | Path) -> Any:
+    return json.loads(succeed(run(*arguments, "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+
+
+@pytest.mark.parametrize("kind", ["havasu", "kart"])
+def test_it_shows_what_a_commit_of_it_holds(kind: str, run: Run, repo: Path) -> None:
+    if kind == "kart":
+        succeed(run("convert", "points", "--to", "kart"))
+    copy = repo.parent / "copy.gpkg"
+    succeed(run("checkout", "--as", copy))
+    assert succeed(run("diff", "--from", copy)).stdout == ""
+    draw = random.Random(kind)
+    edit(
+        copy,
+        f"UPDATE points SET name = 'edited {draw.random()}' WHERE id = {draw.choice([1, 2])}",
+        "DELETE FROM points WHERE id = 4",
+        "INSERT INTO points (id, name, height) VALUES (9, 'nine', 9.5)",
+    )
+    shown = told(run, "diff", "--from", copy)
+    assert {tuple(sorted(each)) for each in shown["points"]["feature"]} == {
+        ("+", "-"),
+        ("-",),
+        ("+",),
+    }
+    assert run("diff", "--from", copy, "--exit-code").exit_code == 1
+    gc.collect()
+    assert list((repo / ".git").rglob("staging/*")) == []
+    chosen = told(run, "diff", "--from", copy, "points:feature:9")["points"]["feature"]
+    assert [each["+"]["name"] for each in chosen] == ["nine"]
+    assert "1 row inserted" in succeed(run("diff", "--from", copy, "--stat")).stdout
+
+    succeed(run("commit", "--from", copy, "-m", "Edits"))
+    assert told(run, "show") == shown
+    assert succeed(run("diff", "--from", copy)).stdout == ""
+
+
+def test_it_is_against_the_commit_of_the_copy(run: Run, repo: Path) -> None:
+    """What others committed meanwhile, to the same cell even, does not matter."""
+    copy, other = repo.parent / "copy.gpkg", repo.parent / "other.gpkg"
+    for each in (copy, other):
+        succeed(run("checkout", "--as", each))
+    edit(copy, "UPDATE points SET name = 'mine' WHERE id = 1", "ALTER TABLE points ADD note TEXT")
+    edit(other, "UPDATE points SET name = 'theirs' WHERE id = 1")
+    succeed(run("commit", "--from", other, "-m", "Theirs"))
+
+    lines = succeed(run("diff", "--from", copy)).stdout
+    assert "name = one" in lines and "name = mine" in lines and "theirs" not in lines
+    assert "points:meta:schema.json" in lines
+    assert run("commit", "--from", copy, "-m", "Mine").exit_code == 21
+
+
+def test_a_copy_that_knows_no_commit_is_against_head(run: Run, repo: Path) -> None:
+    file = repo.parent / "points.csv"
+    succeed(run("export", "points", file))
+    file.write_text(file.read_text().replace("one", "ONE"))
+
+    assert "name = ONE" in succeed(run("diff", "--from", file)).stdout
+    assert "name = ONE" in succeed(run("diff", "--from", file, "points")).stdout
+
+
+def test_a_table_elsewhere(run: Run, repo: Path) -> None:
+    table = repo.parent / "points"
+    succeed(run("checkout", "--to", table, "--dataset", "points"))
+    assert succeed(run("diff", "--from", table)).stdout == ""
+    by_hand.insert(table, [{"id": 7, "name": "seven", "height": 1.0, "geom": None}])
+
+    (change,) = told(run, "diff", "--from", table)["points"]["feature"]
+    assert change["+"]["name"] == "seven" and "-" not in change
+    assert told(run, "diff", "--from", table, "points:feature:8") == {}
+
+
+def test_what_is_refused(run: Run, repo: Path) -> None:
+    copy = repo.parent / "copy.gpkg"
+    succeed(run("checkout", "--as", copy))
+
+    hinted = run("diff", copy)
+    assert hinted.exit_code == 2
+    assert hinted.stderr.splitlines()[-1] == (
+        f"Hint: `havasu-vc diff --from {copy}` shows what was edited in a copy"
+    )
+    assert run("diff", "HEAD", "--from", copy).exit_code == 2
+    assert run("diff", "--from", repo.parent / "none.gpkg").exit_code == 48
+    unknown = run("diff", "--from", copy, "roads")
+    assert unknown.exit_code != 0 and unknown.stderr.count("Error") == 1
+    copy.write_bytes(b"no GeoPackage")
+    damaged = run("diff", "--from", copy)
+    assert damaged.exit_code == 28 and damaged.stderr.count("Error") == 1
