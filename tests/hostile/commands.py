@@ -99,7 +99,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "import": _lines("import {source} new {options}", "diff HEAD^...HEAD", writes=True),
         "import-all": _lines("import {source} -a --no-primary-key", writes=True),
         "replace": _lines("import {source} points --replace", writes=True),
-        "from": _lines("commit --from {source} -m from", writes=True),
+        "from": _lines("diff --from {source}", "commit --from {source} -m from", writes=True),
         "from-points": _lines("commit --from {source} --dataset points -m f", writes=True),
         "apply": _lines("apply {source}", "diff HEAD^...HEAD -o html", writes=True),
         "init": _lines("init {out}/new --import {source}", writes=True, folder=""),
