@@ -260,7 +260,7 @@ def geometry_labels(wkb: pa.Array[Any]) -> pa.Array[Any]:
             f"{name} of {count:,} vertices{heights.get(value, '')}" if count else f"{name} EMPTY"
             for count, value in zip(totals[these].tolist(), values, strict=True)
         ]
-    return pc.if_else(wkb.is_valid(), pa.array(labels, pa.string()), None)
+    return pc.if_else(pc.is_valid(wkb), pa.array(labels, pa.string()), None)
 
 
 def _point_labels(layout: GeometryLayout, items: Ints, heights: dict[int, str]) -> list[str]:

@@ -16,7 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["call_function", "cast", "dictionary_encode", "fill_null", "filter", "take"]
+__all__ = [
+    "call_function",
+    "cast",
+    "dictionary_encode",
+    "fill_null",
+    "filter",
+    "struct_field",
+    "take",
+]
 
 try:
     # Where `pyarrow.compute` has them from.
@@ -54,6 +62,12 @@ def fill_null(values: Any, value: Any) -> Any:
     elif value.type != values.type:
         value = cast(value, values.type)
     return call_function("coalesce", [values, value])
+
+
+def struct_field(values: Any, name: str) -> Any:
+    """Return a field of structs; Arrow would take a name that begins with `.` for a path."""
+    place = values.type.get_field_index(name)
+    return call_function("struct_field", [values], _arrow.StructFieldOptions([place]))
 
 
 def dictionary_encode(values: Any) -> Any:

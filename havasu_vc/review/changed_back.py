@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.history.diff import row_changes
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
@@ -50,7 +50,7 @@ class Suspects:
         if self.labels:
             suspects = pa.array(sorted(self.labels), pa.string())
             labels = _labels(seen.batch, self._schema)
-            found = labels.filter(pc.is_in(labels, value_set=suspects))
+            found = pc.filter(labels, pc.is_in(labels, value_set=suspects))
             self.labels.difference_update(found.to_pylist())
 
 
@@ -134,6 +134,8 @@ def _steps(repo: OpenRepo, ends: RevisionRange) -> list[tuple[str, str]]:
     """Return the commits of a range, each after its first parent; empty where they are many."""
     start, end = ends.old.commit, ends.new.commit
     if start is None or end is None or merge_base(repo.git, start, end) != start:
+        return []
+    if read_commit(repo.git.objects, end).parents == (start,):
         return []
     listed = repo.git.git("rev-list", f"--max-count={MOST_COMMITS + 1}", f"{start}..{end}").text
     commits = listed.split()

@@ -122,7 +122,7 @@ def _rows(found: DatasetConflicts, header: DatasetHeader, most: int) -> tuple[Co
     sides = [rows.column(name).combine_chunks() for name in SIDES]
     named = rows.column("columns").to_pylist()
     kinds = rows.column("kind").to_pylist()
-    there = [side.is_valid().to_numpy(zero_copy_only=False) for side in sides]
+    there = [pc.is_valid(side).to_numpy(zero_copy_only=False) for side in sides]
     cells: list[list[ConflictCell]] = [[] for _ in kinds]
     for number, cell in _cells(sides, there, schema, named, kinds):
         cells[number].append(cell)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.bounds import reach_of_rows, vertex_bounds
 from havasu_vc.geo.sketching import Measure, invalid_rows, total_area
+from havasu_vc.model import compute as pc
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
@@ -118,7 +119,7 @@ class GeometryTally:
         column = side.flatten()[side.type.get_field_index(field.name)]
         rows = np.flatnonzero(wanted)
         if len(rows) < len(side):
-            column = column.take(pa.array(rows))
+            column = pc.take(column, pa.array(rows))
         encoding = field.geometry.encoding
 
         def read(part: pa.Array) -> _Floats:
@@ -141,7 +142,7 @@ class GeometryTally:
         rows = np.flatnonzero(changed & _valid(side))
         if field is None or field.geometry is None or not len(rows):
             return flags
-        column = side.flatten()[side.type.get_field_index(field.name)].take(pa.array(rows))
+        column = pc.take(side.flatten()[side.type.get_field_index(field.name)], pa.array(rows))
         for some, wkb in readable_rows(column, lambda part: canonical_wkb(part, field)):
             flags[rows[some]] = True if wkb is None else invalid_rows(wkb)
         return flags
@@ -222,7 +223,7 @@ def _degrees(corners: _Floats) -> _Bools:
 
 
 def _valid(side: pa.StructArray) -> _Bools:
-    found: _Bools = side.is_valid().to_numpy(zero_copy_only=False)
+    found: _Bools = pc.is_valid(side).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -252,7 +253,7 @@ class SizeTally:
         self._left -= len(chosen)
         if self._left < 0 or field is None or not len(chosen):
             return
-        column = side.flatten()[side.type.get_field_index(field.name)].take(pa.array(chosen))
+        column = pc.take(side.flatten()[side.type.get_field_index(field.name)], pa.array(chosen))
         for _, wkb in readable_rows(column, lambda part: canonical_wkb(part, field)):
             if wkb is not None:
                 self._sums[new] += total_area(wkb) * self._scale

@@ -26,6 +26,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.geo.bounds import reach_of_rows
 from havasu_vc.history.diff import bytes_between, diff_datasets
+from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.names import POLICY_FILE
@@ -33,7 +34,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.rebasing import after_edit
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.policy import Policy, Rules, parse_policy
@@ -212,6 +212,8 @@ def _edited_versions(
     repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
 ) -> Iterable[_Versions]:
     """Yield the datasets that edits change, before and after."""
+    from havasu_vc.repo.rebasing import after_edit  # here, as with it all of merging is loaded
+
     folders = repo.folders(base)
     for edit in edits:
         folder = folders.get(edit.path)
@@ -242,7 +244,7 @@ class _Tally:
         self.count += count
         if count and len(self.rows) < SHOWN:
             chosen = np.flatnonzero(flags)[: SHOWN - len(self.rows)]
-            self.rows += [str(name) for name in labels.take(pa.array(chosen)).to_pylist()]
+            self.rows += [str(name) for name in pc.take(labels, pa.array(chosen)).to_pylist()]
 
 
 class DatasetCheck:
@@ -272,8 +274,8 @@ class DatasetCheck:
         self._deletes += batch.new.null_count
         if schema is None or batch.new.null_count == len(batch):
             return
-        here = batch.new.is_valid()
-        come = batch.new.filter(here)
+        here = pc.is_valid(batch.new)
+        come = pc.filter(batch.new, here)
         where = here.to_numpy(zero_copy_only=False)
         rows = pa.RecordBatch.from_struct_array(come)
         labels = key_labels(come, schema)
@@ -306,7 +308,7 @@ class DatasetCheck:
             if name in rows.schema.names:
                 column = rows.column(name)
                 if column.null_count:
-                    flags = column.is_null().to_numpy(zero_copy_only=False)
+                    flags = pc.is_null(column).to_numpy(zero_copy_only=False)
                     self._add("required-columns", f"without {quoted(name)}", flags, labels)
 
     def _see_bounds(self, rows: pa.RecordBatch, labels: pa.StringArray) -> None:
@@ -426,7 +428,7 @@ def _row_hashes(rows: pa.RecordBatch, names: tuple[str, ...], schema: Schema) ->
     hashes = hash_values(struct, Field(1, "row", Struct(fields)))
     lacking = np.zeros(rows.num_rows, np.bool_)
     for column in columns:
-        lacking |= column.is_null().to_numpy(zero_copy_only=False)
+        lacking |= pc.is_null(column).to_numpy(zero_copy_only=False)
     return np.where(lacking, np.uint64(0), np.maximum(hashes, np.uint64(1)))
 
 

@@ -258,7 +258,9 @@ def _with_commits(repo: OpenRepo, review: Review, ends: RevisionRange) -> Review
         )
         for each in log(repo, request)
     )
-    count = int(repo.git.git("rev-list", "--count", *words).text)
+    count = len(commits)
+    if count == MOST_COMMITS:
+        count = int(repo.git.git("rev-list", "--count", *words).text)
     return replace(review, commits=commits, commit_count=count)
 
 

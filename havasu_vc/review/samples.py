@@ -68,35 +68,38 @@ class SampleMaker:
 
     def key(self, kept: Kept) -> str:
         """Return what a row is called."""
-        new = bool(kept.change.new.is_valid()[0].as_py())
+        new = bool(kept.change.new[0].is_valid)
         side = kept.change.new if new else kept.change.old
         return str(key_labels(side, side_of(self._diff, new=new).schema)[0].as_py())
 
-    def sample(self, kept: Kept, reason: str, unit: str) -> Sample:
-        """Return a row as a sample; a reason that has a score says it."""
-        change = kept.change
-        counts = change.counts
-        kind = (
-            ChangeKind.INSERT
-            if counts.inserts
-            else ChangeKind.DELETE
-            if counts.deletes
-            else ChangeKind.UPDATE
-        )
-        if kept.score:
-            reason = f"{reason} {format_distance(kept.score, unit)}"
-        return Sample(
-            kind,
-            self.key(kept),
-            reason,
-            self._cells(change, kind),
-            self._place(change.old, side_of(self._diff, new=False)),
-            self._place(change.new, side_of(self._diff, new=True)),
-            self._label(change),
+    def samples(self, chosen: Sequence[tuple[str, Kept]], unit: str) -> tuple[Sample, ...]:
+        """Return rows as samples, each for its reason; one that has a score says it.
+
+        All rows are looked at together: each call of Arrow, numpy and PROJ takes as long for one.
+        """
+        if not chosen:
+            return ()
+        rows = [kept for _, kept in chosen]
+        self._find_label(rows)
+        change = ChangeBatch(pa.concat_batches([kept.change.data for kept in rows]))
+        cells = self._cells(change)
+        before = self._places(change.old, side_of(self._diff, new=False))
+        after = self._places(change.new, side_of(self._diff, new=True))
+        return tuple(
+            Sample(
+                _kind(kept.change),
+                self.key(kept),
+                f"{reason} {format_distance(kept.score, unit)}" if kept.score else reason,
+                cells[row],
+                before[row],
+                after[row],
+                self._label(kept.change),
+            )
+            for row, (reason, kept) in enumerate(chosen)
         )
 
-    def label(self, rows: Sequence[Kept]) -> None:
-        """Find the column that tells these rows apart, and give its text to each sample."""
+    def _find_label(self, rows: Sequence[Kept]) -> None:
+        """Find the column that tells these rows apart, whose text each sample gets."""
         fields = label_fields(self._diff.header.schema)
         found = []
         for field in fields:
@@ -117,37 +120,52 @@ class SampleMaker:
                 return shortened(text, LONGEST_LABEL)
         return None
 
-    def _cells(self, change: ChangeBatch, kind: ChangeKind) -> tuple[Cell, ...]:
-        sides = [
-            {}
-            if side.null_count
-            else {
-                field.id: (field, column)
-                for field, column in side_columns(side, side_of(self._diff, new=new).schema)
-            }
-            for new, side in ((False, change.old), (True, change.new))
+    def _cells(self, change: ChangeBatch) -> list[tuple[Cell, ...]]:
+        """Return the cells of each row that changed, came or went."""
+        old, new = (
+            {field.id: (field, column) for field, column in side_columns(side, schema)}
+            for side, schema in (
+                (change.old, side_of(self._diff, new=False).schema),
+                (change.new, side_of(self._diff, new=True).schema),
+            )
+        )
+        there = [
+            pc.is_valid(side).to_numpy(zero_copy_only=False) for side in (change.old, change.new)
         ]
-        old, new = sides
-        found = []
+        both = there[0] & there[1]
+        found: list[list[Cell]] = [[] for _ in range(len(change))]
         for number in {**old, **new}:
             before, after = old.get(number), new.get(number)
-            if before is not None and after is not None:
-                if equal_cells(before, after)[0].as_py():
-                    continue
-            elif kind is ChangeKind.UPDATE and self._lacks(number):
-                continue
-            field = (after or before or (None,))[0]
-            if field is None:
-                continue
-            texts = [
-                None if each is None else self._text(*each, new=new)
-                for new, each in ((False, before), (True, after))
-            ]
-            if before is not None and after is not None and field.raster is not None:
-                texts[1] = words_of_changes(before[1], after[1])[0].as_py()
-            if texts != [None, None]:
-                found.append(Cell(field.name, texts[0], texts[1]))
-        return tuple(found)
+            wanted = ~both
+            if before is None or after is None:
+                wanted |= both & (not self._lacks(number))
+            elif both.any():
+                wanted |= both & ~equal_cells(before, after).to_numpy(zero_copy_only=False)
+            for row in np.flatnonzero(wanted).tolist():
+                ends = [
+                    (each[0], each[1].slice(row, 1)) if each is not None and here[row] else None
+                    for each, here in zip((before, after), there, strict=True)
+                ]
+                cell = self._cell(ends[0], ends[1])
+                if cell is not None:
+                    found[row].append(cell)
+        return [tuple(each) for each in found]
+
+    def _cell(
+        self, before: tuple[Field, pa.Array] | None, after: tuple[Field, pa.Array] | None
+    ) -> Cell | None:
+        """Return one cell of one row; None where there is nothing on either side."""
+        either = after or before
+        if either is None:
+            return None
+        field = either[0]
+        texts = [
+            None if each is None else self._text(*each, new=new)
+            for new, each in ((False, before), (True, after))
+        ]
+        if before is not None and after is not None and field.raster is not None:
+            texts[1] = words_of_changes(before[1], after[1])[0].as_py()
+        return None if texts == [None, None] else Cell(field.name, texts[0], texts[1])
 
     def _text(self, field: Field, column: pa.Array, *, new: bool) -> str | None:
         if self._show is not None and field.geometry is not None:
@@ -164,16 +182,27 @@ class SampleMaker:
             and ((number in old.schema.by_id) != (number in new.schema.by_id))
         )
 
-    def _place(self, side: pa.StructArray, header: DatasetHeader) -> bytes | None:
+    def _places(self, side: pa.StructArray, header: DatasetHeader) -> list[bytes | None]:
+        """Return the shape of each row as a map has it; None where it has none or it cannot be."""
         field = next(iter(header.schema.geometries), None)
-        if field is None or side.null_count or self._reproject is None:
-            return None
+        if field is None or side.null_count == len(side) or self._reproject is None:
+            return [None] * len(side)
         column = pc.struct_field(side, field.name)
         try:
-            wkb = canonical_wkb(self._reproject(column, field, header), field)[0].as_py()
+            shapes = canonical_wkb(self._reproject(column, field, header), field)
         except (CrsError, GeometryError):
-            return None
-        return None if wkb is None else bytes(wkb)
+            if len(side) == 1:
+                return [None]
+            single = (side.slice(row, 1) for row in range(len(side)))
+            return [place for row in single for place in self._places(row, header)]
+        return list(shapes.to_pylist())
+
+
+def _kind(change: ChangeBatch) -> ChangeKind:
+    """Return what became of the row of a batch of one."""
+    if change.old.null_count:
+        return ChangeKind.INSERT
+    return ChangeKind.DELETE if change.new.null_count else ChangeKind.UPDATE
 
 
 def _text(field: Field, column: pa.Array) -> str | None:
@@ -261,7 +290,7 @@ class Sampler:
         if not len(rows):
             return
         # Taken, not sliced: a slice would keep the whole batch in memory.
-        piece = batch.data.take(pa.array(rows))
+        piece = pc.take(batch.data, pa.array(rows))
         for index, (row, score) in enumerate(zip(rows.tolist(), scores.tolist(), strict=True)):
             yield Kept(ChangeBatch(piece.slice(index, 1)), start + row, score)
 
@@ -333,7 +362,7 @@ class ColumnTally:
 
     def _add_numbers(self, old: pa.Array, new: pa.Array) -> None:
         for index, column in enumerate((old, new)):
-            values = column.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
+            values = pc.drop_null(column).to_numpy(zero_copy_only=False).astype(np.float64)
             values = values[np.isfinite(values)]
             self._sums[index] += float(values.sum())
             self._counts[index] += len(values)
@@ -344,13 +373,20 @@ class ColumnTally:
 
     def _add_transitions(self, old: pa.Array, new: pa.Array) -> None:
         assert self._transitions is not None
-        pairs = pa.table({"old": spelled(old, self.old), "new": spelled(new, self.new)})
-        counted = pairs.group_by(["old", "new"]).aggregate([([], "count_all")])
-        if len(counted) + len(self._transitions) > FEW_VALUES:
+        # Numbers for pairs of texts; `group_by` would load what plans queries.
+        before = pc.dictionary_encode(spelled(old, self.old))
+        after = pc.dictionary_encode(spelled(new, self.new))
+        places = [pc.fill_null(side.indices, -1).to_numpy() for side in (before, after)]
+        width = len(after.dictionary) + 1
+        pairs, counts = np.unique(
+            (places[0].astype(np.int64) + 1) * width + places[1] + 1, return_counts=True
+        )
+        if len(pairs) + len(self._transitions) > FEW_VALUES:
             self._transitions = None
             return
-        for row in counted.to_pylist():
-            self._transitions[row["old"], row["new"]] += row["count_all"]
+        olds, news = ([None, *side.dictionary.to_pylist()] for side in (before, after))
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            self._transitions[olds[pair // width], news[pair % width]] += count
 
     def review(self) -> ColumnReview:
         """Return what was counted."""

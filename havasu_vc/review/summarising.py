@@ -125,7 +125,7 @@ class _Observer:
         """Look at some changes."""
         start = self._counts.total
         gone, come = (
-            side.is_null().to_numpy(zero_copy_only=False) for side in (batch.new, batch.old)
+            pc.is_null(side).to_numpy(zero_copy_only=False) for side in (batch.new, batch.old)
         )
         both = ~(gone | come)
         self._counts += batch.counts
@@ -164,7 +164,7 @@ class _Observer:
         if not both.any():
             return changed
         rows = np.flatnonzero(both)
-        data = batch.data if both.all() else batch.data.take(pa.array(rows))
+        data = batch.data if both.all() else pc.take(batch.data, pa.array(rows))
         updates = ChangeBatch(data)
         for tally in self._tallies:
             old = pc.struct_field(updates.old, tally.old.name)
@@ -172,7 +172,7 @@ class _Observer:
             differ = pc.invert(equal_cells((tally.old, old), (tally.new, new)))
             if not differ.true_count:
                 continue
-            tally.add(old.filter(differ), new.filter(differ))
+            tally.add(pc.filter(old, differ), pc.filter(new, differ))
             places = rows[differ.to_numpy(zero_copy_only=False)]
             where = changed[tally.new.id] = np.zeros(len(batch), np.bool_)
             where[places] = True
@@ -254,8 +254,7 @@ class _Observer:
         words["inserted"] = "inserted"
         chosen = self._sampler.chosen(words, self._means.samples)
         unit = self._geometry.unit if self._geometry is not None else ""
-        maker.label([kept for _, kept in chosen])
-        return tuple(maker.sample(kept, words[reason], unit) for reason, kept in chosen)
+        return maker.samples([(words[reason], kept) for reason, kept in chosen], unit)
 
 
 def _rows(facts: DatasetFacts | None, side: DatasetHeader | None) -> int | None:
@@ -298,7 +297,7 @@ class Flagger:
         """Yield which rows of a batch are odd, by kind."""
         if self._diff.new is None or batch.new.null_count == len(batch):
             return
-        here = batch.new.is_valid()
+        here = pc.is_valid(batch.new)
         yield FlagKind.NEW_NULLS, self._new_nulls(batch, here)
         yield FlagKind.OUT_OF_RANGE, self._out_of_range(batch, here)
         if batch.old.null_count:
@@ -308,7 +307,7 @@ class Flagger:
         flags = np.zeros(len(batch), np.bool_)
         for field in self._never_null:
             column = pc.struct_field(batch.new, field.name)
-            empty = pc.and_(here, column.is_null())
+            empty = pc.and_(here, pc.is_null(column))
             if empty.true_count:
                 self._nulled[field.name] = self._nulled.get(field.name, 0) + empty.true_count
                 flags |= empty.to_numpy(zero_copy_only=False)
@@ -339,7 +338,7 @@ class Flagger:
         if not self._plain or not self._diff.header.schema.key:
             return flags
         rows = np.flatnonzero(batch.old.is_null().to_numpy(zero_copy_only=False))
-        come = batch.new.take(pa.array(rows))
+        come = pc.take(batch.new, pa.array(rows))
         values = [pc.struct_field(come, field.name) for field in self._plain]
         struct = pa.StructArray.from_arrays(values, [field.name for field in self._plain])
         found = hash_values(struct, Field(1, "row", Struct(self._plain)))

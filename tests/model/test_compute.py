@@ -44,12 +44,14 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("divide", (NUMBERS, 2), {}),
     ("drop_null", (TEXTS,), {}),
     ("equal", (NUMBERS, 3), {}),
+    ("extract_regex", (TEXTS, r"^(?P<first>[a-z])(?P<rest>.*)$"), {}),
     ("fill_null", (TRUTHS, False), {}),
     ("fill_null", (NUMBERS, NUMBERS), {}),
     ("fill_null", (NUMBERS, pa.scalar(2, pa.int8())), {}),
     ("fill_null", (pa.chunked_array([DOUBLES, DOUBLES]), 1), {}),
     ("filter", (ROWS, TRUTHS), {}),
     ("filter", (TEXTS, TRUTHS), {}),
+    ("find_substring", (TEXTS, "e"), {}),
     ("greater", (NUMBERS, pa.scalar(0)), {}),
     ("greater_equal", (TIMES, TIMES[2]), {}),
     ("if_else", (TRUTHS, "yes", TEXTS), {}),
@@ -106,6 +108,13 @@ def test_as_arrow_does(name: str, values: tuple[Any, ...], options: dict[str, An
 def test_dictionaries() -> None:
     ours = compute.dictionary_encode(pa.concat_arrays([TEXTS, TEXTS]))
     assert ours.equals(pa.concat_arrays([TEXTS, TEXTS]).dictionary_encode())
+
+
+def test_fields_whose_names_arrow_takes_for_paths() -> None:
+    rows = pa.array([{".a": 1, "[0]": 2, "a.b": 3}, None])
+    assert compute.struct_field(rows, ".a").to_pylist() == [1, None]
+    assert compute.struct_field(rows, "[0]").to_pylist() == [2, None]
+    assert compute.struct_field(rows, "a.b").to_pylist() == [3, None]
 
 
 def test_every_function_in_use_is_tried() -> None:

@@ -8,7 +8,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.geo.sketching import Measure
+from havasu_vc.geo.sketching import UNREADABLE, Measure
 from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch, ChangeKind, count_changes
@@ -349,3 +349,36 @@ def test_only_the_row_that_cannot_be_read_is_invalid() -> None:
     assert review.area is not None
     assert review.area.touched is not None
     assert review.area.touched.xmax == 21
+
+
+def test_rows_that_have_no_place_are_told_among_those_that_have() -> None:
+    def nowhere(number: int) -> dict[str, Any]:
+        return {**row(number), "shape": b"no geometry"}
+
+    found = reviewed(
+        (row(1), row(1, 2, 2, n=6)),
+        (nowhere(2), row(2)),
+        (None, row(3)),
+        (row(4), None),
+        (row(5, n=None), row(5, n=7)),
+    )
+
+    samples = {each.key: each for each in found.samples}
+    assert {
+        key: (each.kind.value, each.old_geometry is not None, each.new_geometry is not None)
+        for key, each in samples.items()
+    } == {
+        "1": ("update", True, True),
+        "2": ("update", False, True),
+        "3": ("insert", False, True),
+        "4": ("delete", True, False),
+        "5": ("update", True, True),
+    }
+    cells = {
+        key: {cell.column: (cell.old, cell.new) for cell in each.cells}
+        for key, each in samples.items()
+    }
+    assert cells["1"] == {"shape": ("POINT (1 1)", "POINT (2 2)"), "n": ("5", "6")}
+    assert cells["2"] == {"shape": (UNREADABLE, "POINT (1 1)")}
+    assert cells["3"]["name"] == (None, "r3") and cells["4"]["name"] == ("r4", None)
+    assert cells["5"] == {"n": (None, "7")}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
+from havasu_vc.model import compute as pc
 from havasu_vc.model.types import Field
 from havasu_vc.review.geometry_tally import readable_rows
 from havasu_vc.review.page.packing import Ints, Packer, sound_texts
@@ -40,7 +40,7 @@ def shown_values(column: pa.Array, field: Field) -> pa.Array:
     """Return a column as people read it, null where it is null."""
     if field.geometry is not None:
         labels = geometry_labels(sound_wkb(column, field))
-        return pc.if_else(column.is_valid(), pc.fill_null(labels, UNREADABLE), None)
+        return pc.if_else(pc.is_valid(column), pc.fill_null(labels, UNREADABLE), None)
     if field.raster is not None:
         return shown_text(column, field)
     return spelled(column, field)
@@ -51,7 +51,7 @@ def sound_wkb(
 ) -> pa.Array:
     """Return a column, changed in some way, as canonical WKB; null what cannot be read."""
     parts = [
-        pa.nulls(1, pa.binary()) if found is None else found.cast(pa.binary())
+        pa.nulls(1, pa.binary()) if found is None else pc.cast(found, pa.binary())
         for _, found in readable_rows(column, lambda part: canonical_wkb(change(part), field))
     ]
     return pa.concat_arrays(parts) if parts else pa.nulls(0, pa.binary())
@@ -107,11 +107,11 @@ class ColumnCells:
         for side, column in zip(self._sides, texts, strict=True):
             if column is None:
                 continue
-            valid = column.is_valid().to_numpy(zero_copy_only=False)
+            valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
             rows = np.flatnonzero(changed | (alone & valid))
             if len(rows):
                 states = np.select([~valid, cut], [NULL, CUT], WHOLE).astype(np.uint8)
-                size += side.add(first + rows, column.take(pa.array(rows)), states[rows])
+                size += side.add(first + rows, pc.take(column, pa.array(rows)), states[rows])
         return size
 
     def pack(
@@ -147,7 +147,7 @@ def _cut(
         return values, cut
     rows, mask = np.flatnonzero(cut), pa.array(cut)
     texts = [
-        [None] * len(rows) if column is None else _texts(column.take(pa.array(rows)))
+        [None] * len(rows) if column is None else _texts(pc.take(column, pa.array(rows)))
         for column in values
     ]
     pairs = [_cut_pair(old, new) for old, new in zip(*texts, strict=True)]
@@ -155,7 +155,7 @@ def _cut(
         None
         if column is None
         else pc.replace_with_mask(
-            column.cast(pa.large_string()), mask, pa.array(part, pa.large_string())
+            pc.cast(column, pa.large_string()), mask, pa.array(part, pa.large_string())
         )
         for column, part in zip(values, zip(*pairs, strict=True), strict=True)
     ]
@@ -163,7 +163,7 @@ def _cut(
 
 
 def _texts(column: pa.Array) -> list[str | None]:
-    found = column.cast(pa.large_binary()).to_pylist()
+    found = pc.cast(column, pa.large_binary()).to_pylist()
     return [None if value is None else value.decode("utf-8", "replace") for value in found]
 
 

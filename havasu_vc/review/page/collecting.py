@@ -147,9 +147,9 @@ class DatasetRows:
                 self._keep(seen, start + chosen)
 
     def _keep(self, seen: BatchFindings, rows: Ints) -> None:
-        batch = ChangeBatch(seen.batch.data.take(pa.array(rows)))
+        batch = ChangeBatch(pc.take(seen.batch.data, pa.array(rows)))
         come, gone = (
-            side.is_null().to_numpy(zero_copy_only=False) for side in (batch.old, batch.new)
+            pc.is_null(side).to_numpy(zero_copy_only=False) for side in (batch.old, batch.new)
         )
         kinds = np.select([come, gone], [INSERT, DELETE], UPDATE).astype(np.uint8)
         flags = np.zeros(len(rows), np.uint32)
@@ -171,7 +171,7 @@ class DatasetRows:
             key_labels(side, side_of(self._diff, new=is_new).schema)
             for is_new, side in ((False, batch.old), (True, batch.new))
         )
-        return pc.if_else(batch.new.is_valid(), new, old)
+        return pc.if_else(pc.is_valid(batch.new), new, old)
 
     def _keep_cells(
         self, batch: ChangeBatch, kinds: npt.NDArray[np.uint8], changed: dict[int, _Bools]
@@ -377,7 +377,7 @@ class Neighbours:
             return
         self.total = len(found)
         step = max(1, -(-self.total // MOST))
-        column = found.take(pa.array(np.arange(0, self.total, step))).combine_chunks()
+        column = pc.take(found, pa.array(np.arange(0, self.total, step))).combine_chunks()
         self._count = len(column)
         self._shapes.add(0, column, np.arange(len(column)), NEW)
 
@@ -389,10 +389,10 @@ class Neighbours:
         for batch in spread_batches(Table(view, settings), [field.name], box, MOST_READ):
             column = batch.column(0)
             near = grid.touched_by(_bounds(column, field))
-            found = column.take(pa.array(near))
+            found = pc.take(column, pa.array(near))
             if changed is None:
                 changed = pa.concat_arrays([pa.array([], column.type), *self._changed])
-            yield found.filter(pc.invert(pc.is_in(found, value_set=changed)))
+            yield pc.filter(found, pc.invert(pc.is_in(found, value_set=changed)))
 
     def pack(self, packer: Packer) -> dict[str, Any] | None:
         """Lay out their shapes and say where they are; None where there are none."""

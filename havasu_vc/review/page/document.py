@@ -14,7 +14,7 @@ import html
 import json
 import re
 from dataclasses import replace
-from importlib import resources
+from pathlib import Path
 from typing import Any, TextIO
 
 from havasu_vc.errors import InvalidArgumentError
@@ -51,6 +51,7 @@ SCRIPTS = (
     "page",
 )
 """Our modules, each behind those that it imports."""
+ASSETS = Path(__file__).with_name("assets")
 MOST_CELLS, LONGEST_CELL = 6, 200
 """Cells, and characters of each, of a row worth a look."""
 _IMPORT = re.compile(r'^import \{ ([^}]*) \} from "\./(\w+)\.js";$', re.MULTILINE)
@@ -59,7 +60,7 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", 
 
 def asset(name: str) -> str:
     """Return the text of a file of ours."""
-    return resources.files("havasu_vc.review.page").joinpath("assets", name).read_text("utf-8")
+    return (ASSETS / name).read_text("utf-8")
 
 
 def script() -> str:

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.model import compute as pc
+
 __all__ = ["Packer", "Part", "Wide", "sound_texts", "text_parts"]
 
 Part: TypeAlias = tuple[int, int]
@@ -106,9 +108,9 @@ def text_parts(texts: pa.Array) -> tuple[bytes, Ints]:
 
 def sound_texts(texts: pa.Array) -> pa.Array:
     """Return texts, none of them null, whose bytes are UTF-8; others are replaced."""
-    texts = texts.cast(pa.large_binary())
+    texts = pc.cast(texts, pa.large_binary())
     try:
-        found = texts.cast(pa.large_string())
+        found = pc.cast(texts, pa.large_string())
         found.validate(full=True)
     except pa.ArrowInvalid:
         return _replaced(texts)

@@ -19,6 +19,7 @@ from havasu_vc.geo.buffers import ranges
 from havasu_vc.geo.raster_v1_outlines import footprints
 from havasu_vc.geo.sketching import LINE_PATH, Outlines, outlines, simplified
 from havasu_vc.looking import reprojection
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
@@ -182,9 +183,9 @@ class RowShapes:
         if field is None or not len(rows):
             return 0
         if self.of_rasters:
-            found = self._footprints(column.take(pa.array(rows)))
+            found = self._footprints(pc.take(column, pa.array(rows)))
         else:
-            found = self._outlines(column.take(pa.array(rows)), field, header)
+            found = self._outlines(pc.take(column, pa.array(rows)), field, header)
         if not len(found.rows):
             return 0
         owners, counts = np.unique(found.rows, return_counts=True)

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from havasu_vc.model import compute as pc
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 
@@ -99,11 +99,11 @@ def pack_points(
 
 def _read(texts: pa.Array) -> _Read:
     parts = pc.extract_regex(texts, _POINT)
-    plain = parts.is_valid().to_numpy(zero_copy_only=False)
+    plain = pc.is_valid(parts).to_numpy(zero_copy_only=False)
     xy, digits = [], []
     for name in ("x", "y"):
         part = pc.fill_null(pc.struct_field(parts, name), "0")
-        xy.append(part.cast(pa.float64()).to_numpy())
+        xy.append(pc.cast(part, pa.float64()).to_numpy())
         point = pc.find_substring(part, ".").to_numpy()
         digits.append(np.where(point < 0, 0, pc.binary_length(part).to_numpy() - point - 1))
     return _Read(np.stack(xy, axis=1), np.maximum(*digits).astype(np.int64), plain)
@@ -178,7 +178,7 @@ def bits(counts: Sequence[Ints]) -> float:
 def others(packer: Packer, texts: pa.Array, there: npt.NDArray[np.bool_]) -> dict[str, Any]:
     """Lay out the texts that are not told by numbers, and say where they are."""
     rows = np.flatnonzero(there)
-    content, lengths = text_parts(texts.take(pa.array(rows)))
+    content, lengths = text_parts(pc.take(texts, pa.array(rows)))
     return {
         "at": packer.differences(rows),
         "lengths": packer.numbers(lengths),

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import ranges
+from havasu_vc.model import compute as pc
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.page.points import (
     MOST,
@@ -95,7 +95,7 @@ def _numbers(packer: Packer, sides: Sequence[SideTexts]) -> list[dict[str, Any]]
     ends = np.cumsum([len(side.rows) for side in sides])[:-1]
     kept, counts = [], []
     for side, there in zip(sides, np.split(fit[least], ends), strict=True):
-        texts = pc.if_else(pa.array(there), side.texts, "0").cast(pa.float64())
+        texts = pc.cast(pc.if_else(pa.array(there), side.texts, "0"), pa.float64())
         values = texts.to_numpy() * 10.0**digits
         there &= (np.abs(values) < MOST) & ((values != 0) | ~np.signbit(values))
         kept.append(there)
@@ -121,7 +121,7 @@ def _read(texts: pa.Array) -> tuple[_Bools, Ints, Ints]:
         np.maximum(pc.binary_length(each).to_numpy() - 1, 0).astype(np.int64)
         for each in (rest, pc.utf8_rtrim(rest, "0"))
     )
-    plain = parts.is_valid().to_numpy(zero_copy_only=False)
+    plain = pc.is_valid(parts).to_numpy(zero_copy_only=False)
     return plain & (decimals <= MOST_DIGITS), decimals, needed
 
 
