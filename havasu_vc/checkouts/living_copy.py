@@ -354,6 +354,7 @@ class LivingCopy:
                 if (first and first.folder) == (second and second.folder):
                     continue
                 size = sum(view.size for view in (first, second) if view is not None)
+                first = first and first.shown()
                 diff = diff_datasets(path, first, second, partial(repo.settings.open_engine, size))
                 (diff,) = diffs_inside(repo, [diff], edited)
                 found = wanted.apply(diff)

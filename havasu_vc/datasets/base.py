@@ -105,6 +105,10 @@ class StoredDataset:
         """Return None: rows are listed by key."""
         return None
 
+    def shown(self) -> Self:
+        """Return it as it is: people see what a merge sees."""
+        return self
+
     def compare(self, new: Dataset) -> DiffPlan | None:
         """Return how to find the changes from this view to `new`; None for another kind."""
         raise NotImplementedError

@@ -58,11 +58,19 @@ _MOST_ROWS = 1 << 16
 
 
 def pair_rows(
-    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+    old: pa.RecordBatch,
+    new: pa.RecordBatch,
+    old_schema: Schema,
+    new_schema: Schema,
+    *,
+    equal_ones: bool = False,
 ) -> Iterator[ChangeBatch]:
-    """Yield, in key order, the changes that turn the old rows into the new ones."""
+    """Yield, in key order, the changes that turn the old rows into the new ones.
+
+    With `equal_ones` rows with one key are a change also where nothing in them differs.
+    """
     if same_key(old_schema, new_schema):
-        first, second = _pair_by_key(old, new, old_schema, new_schema)
+        first, second = _pair_by_key(old, new, old_schema, new_schema, equal_ones)
         order = _key_order(old, new, first, second, old_schema, new_schema)
     else:
         first, second, order = _pair_by_row(old, new, old_schema, new_schema)
@@ -86,19 +94,26 @@ def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _pair_by_key(
-    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+    old: pa.RecordBatch,
+    new: pa.RecordBatch,
+    old_schema: Schema,
+    new_schema: Schema,
+    equal_ones: bool,
 ) -> tuple[Indices, Indices]:
-    """Return, for each change, the row on either side; equal pairs are left out."""
+    """Return, for each change, the row on either side; equal pairs are left out unless wanted."""
     partner = partners(old, new, old_schema, new_schema)
     paired = np.flatnonzero(partner >= 0)
     left, right = partner[paired], paired
     aligned = len(left) == old.num_rows and bool((left == np.arange(len(left))).all())
-    same = equal_rows(
-        old if aligned else pc.take(old, arrow_array(left)),
-        new if len(right) == new.num_rows else pc.take(new, arrow_array(right)),
-        old_schema,
-        new_schema,
-    )
+    if equal_ones:
+        same = np.zeros(len(left), bool)
+    else:
+        same = equal_rows(
+            old if aligned else pc.take(old, arrow_array(left)),
+            new if len(right) == new.num_rows else pc.take(new, arrow_array(right)),
+            old_schema,
+            new_schema,
+        )
     inserted = np.flatnonzero(partner < 0)
     gone = np.ones(old.num_rows, bool)
     gone[left] = False

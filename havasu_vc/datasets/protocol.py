@@ -401,6 +401,9 @@ class Dataset(Protocol):
         None where all rows of both must be read, as they are kept in two ways.
         """
 
+    def shown(self) -> Dataset:
+        """Return it as people see what became of it: with changes that change no row, if any."""
+
     def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
         """Return tasks that yield the changes of rows with some keys, reading no others.
 

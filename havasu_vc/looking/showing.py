@@ -28,6 +28,7 @@ def diff(repo: OpenRepo, request: DiffRequest) -> Iterator[DatasetDiff]:
             equal_ones=request.equal_ones,
             moves=request.moves and not repo.git.follows_kart,
             tables_only=True,
+            shown=True,
         ),
     )
 
@@ -42,6 +43,7 @@ def show(repo: OpenRepo, request: ShowRequest) -> tuple[CommitInfo, Iterator[Dat
         equal_ones=request.equal_ones,
         moves=request.moves and not repo.git.follows_kart,
         tables_only=True,
+        shown=True,
     )
     return info, _shown(repo, found)
 
@@ -63,7 +65,8 @@ def create_patch(
     In Kart's repositories it is what is inside of the spatial filter, as there.
     """
     info = commit_info(repo, revision)
-    return info, _shown(repo, diff_revisions(repo, *_ends(repo, revision, info), filters))
+    ends = _ends(repo, revision, info)
+    return info, _shown(repo, diff_revisions(repo, *ends, filters, shown=True))
 
 
 def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:

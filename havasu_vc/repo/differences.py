@@ -43,14 +43,15 @@ def diff_revisions(
     equal_ones: bool = False,
     tables_only: bool = False,
     moves: bool = False,
+    shown: bool = False,
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions; equal trees are passed over.
 
     So are the datasets that are `skipped`. With `equal_ones` Kart datasets that do not
     differ come too, with nothing that changed. With `moves` a dataset that was moved comes under
-    its new path alone, as what differs in it. With `tables_only` datasets that are no tables
-    are noted where they differ, unless they are asked for; else they are an error. What is wrong
-    with a broken one is raised after all others came.
+    its new path alone, as what differs in it. Where it is `shown`, what Kart tells as a change is
+    one. With `tables_only` datasets that are no tables are noted where they differ, unless they
+    are asked for; else they are an error. What is wrong with a broken one is raised at the end.
     """
     wanted = parse_filters(filters, of_changes=True)
     before, after = repo.folders(old), repo.folders(new)
@@ -66,8 +67,7 @@ def diff_revisions(
         for path in paths:
             was = moved.get(path)
             first, second = before.get(was or path), after.get(path)
-            chosen = wanted.of(path)
-            if chosen is None or path in skipped or path in gone:
+            if (chosen := wanted.of(path)) is None or path in skipped or path in gone:
                 continue
             _note_absent(repo, chosen, (first, old), (second, new))
             if was is None and _equal(first, second):
@@ -82,7 +82,7 @@ def diff_revisions(
                     repo.settings.note(_NOT_SHOWN.format(path, marker))
                     continue
             try:
-                sides = _view(repo, first, old), _view(repo, second, new)
+                sides = _view(repo, first, old, shown), _view(repo, second, new)
             except (CorruptionError, StateError) as error:
                 broken[path] = error
                 continue
@@ -220,12 +220,14 @@ def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:
     return first is not None and second is not None and first.internals == second.internals
 
 
-def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> Dataset | None:
+def _view(
+    repo: OpenRepo, folder: DatasetFolder | None, revision: Revision, shown: bool = False
+) -> Dataset | None:
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
     view.check_guard()
-    return view
+    return view.shown() if shown else view
 
 
 def _dataset_diff(

@@ -137,6 +137,28 @@ def test_what_we_import_it_shows_as_we_do(
     checked(repo)
 
 
+def test_rows_written_anew_without_a_dropped_column_are_shown_as_it_does(
+    repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch
+) -> None:
+    columns = json.loads(kart(place(repo), "meta", "get", "places", "schema.json", "-o", "json"))
+    without = [c for c in columns["places"]["schema.json"] if c["name"] not in ("small", "price")]
+    monkeypatch.chdir(place(repo))
+    assert run(cli, ["meta", "set", "places", f"schema.json={json.dumps(without)}"]) == 0
+    for name in ("other", "Ort Ä 3"):
+        repo.write("places", pa.table({"id": [3], "name": [name]}))
+    repo.write("places", pa.table({"id": [4], "name": ["four"]}))
+    capsys.readouterr()
+    for revisions in (
+        ("HEAD~4", "HEAD"),
+        ("HEAD", "HEAD~4"),
+        ("HEAD~4", "HEAD", "places:feature:3"),
+    ):
+        for form in ("json", "geojson", "json-lines", "text"):
+            if form != "json-lines" or len(revisions) == 2:
+                ends = "...".join(revisions[:2])
+                same_output(repo, capsys, monkeypatch, "diff", ends, *revisions[2:], "-o", form)
+
+
 def test_our_edits_are_its_own(
     repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch, tmp_path: Path
 ) -> None:

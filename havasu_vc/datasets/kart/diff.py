@@ -96,9 +96,18 @@ def plan_diff(old: DatasetInFeatures, new: DatasetInFeatures) -> list[Task]:
                 _side(chosen, folders, names, found.new, new.objects),
                 old.form(),
                 new.form(),
+                _shows_equal_ones(old, new),
             )
         )
     return tasks
+
+
+def _shows_equal_ones(old: DatasetInFeatures, new: DatasetInFeatures) -> bool:
+    """Return whether a feature that was written anew is a change whatever is in it.
+
+    It is for Kart, where a column has come or gone: the feature has it on one side alone.
+    """
+    return old.as_shown and old.schema.by_id.keys() != new.schema.by_id.keys()
 
 
 def rows_diff(
@@ -109,11 +118,14 @@ def rows_diff(
     Keys are numbers or text, in the order of the key's columns.
     """
     wanted = sorted(keys)
+    equal_ones = _shows_equal_ones(old, new)
     tasks = []
     for start in range(0, len(wanted), TASK_ROWS):
         some = wanted[start : start + TASK_ROWS]
+        if equal_ones:
+            some = [key for key in some if old.files_of([key]).blobs != new.files_of([key]).blobs]
         sides = old.files_of(some), new.files_of(some)
-        tasks.append(task_of(diff_files, *sides, old.form(), new.form()))
+        tasks.append(task_of(diff_files, *sides, old.form(), new.form(), equal_ones))
     return tasks
 
 

@@ -387,6 +387,10 @@ class DatasetInFeatures(Dataset, Protocol):
         """Its folder."""
 
     @property
+    def as_shown(self) -> bool:
+        """Whether a diff from it has what people see of it."""
+
+    @property
     def structure(self) -> PathStructure:
         """How the paths of its features are made."""
 
@@ -509,8 +513,13 @@ def _together(objects: Objects, some: Sequence[Leaf], form: Form) -> Files:
 
 @keeps_python_busy
 @kernel
-def diff_files(old: Files, new: Files, before: Form, after: Form) -> Iterator[pa.RecordBatch]:
-    """Yield the changes between features of two versions that have the same keys."""
+def diff_files(
+    old: Files, new: Files, before: Form, after: Form, equal_ones: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes between features of two versions that have the same keys.
+
+    With `equal_ones` a feature in which no value differs is one as well.
+    """
     was, becomes = old.rows(before, before.decoder()), new.rows(after, after.decoder())
-    for changes in pair_rows(was, becomes, before.schema, after.schema):
+    for changes in pair_rows(was, becomes, before.schema, after.schema, equal_ones=equal_ones):
         yield changes.data

@@ -109,6 +109,8 @@ class KartDataset(StoredDataset):
     """The name of the tree in errors."""
     marker: str = TABLE_MARKER
     """The name of its folder: another one in V2."""
+    as_shown: bool = False
+    """Whether a diff from it has what people see of it, and no merge: features written anew."""
     kind: str = field(default="kart", init=False)
     """The kind of dataset."""
 
@@ -414,6 +416,10 @@ class KartDataset(StoredDataset):
         wanted = [key for key in zip(*columns, strict=True) if None not in key]
         rows = list(scan_files(self.files_of(wanted), self.form()))
         return rows[0] if rows else pa.RecordBatch.from_pylist([], arrow_schema(self.schema))
+
+    def shown(self) -> KartDataset:
+        """Return it as people see what became of it."""
+        return replace(self, as_shown=True)
 
     def compare(self, new: Dataset) -> diffing.KartPlan | None:
         """Return how to find the changes from this view to `new`.

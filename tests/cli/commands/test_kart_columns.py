@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FIRST, invoke, succeed
+from tests.support.git import run_git
 from tests.support.postgres import PostgresServer, has_postgis, postgres
 
 GEOPACKAGE = {
@@ -107,3 +108,96 @@ def test_columns_added_in_postgis_keep_length_and_size(repo: Path, server: Postg
     assert {name: found[name] for name in POSTGIS} == {
         name: kept for name, (_, kept) in POSTGIS.items()
     }
+
+
+def rewritten(tmp_path: Path) -> Path:
+    """Return a repository in which `v` was dropped; rows 1, 3 and 4 were written anew since.
+
+    The tag `with` is before that. Row 4 alone has another value in a column that stayed.
+    """
+    repo = tmp_path / "rewritten"
+    succeed(invoke(["init", "--kart", repo]))
+    one, options = tmp_path / "t.csv", ("--primary-key", "id")
+    one.write_text("id,name,v\n1,a,5\n2,b,6\n3,c,\n4,d,8\n")
+    succeed(invoke(["-C", repo, "import", one, *options]))
+    succeed(invoke(["-C", repo, "tag", "with"]))
+    columns = json.loads(
+        succeed(invoke(["-C", repo, "meta", "get", "t", "schema.json", "-o", "json"])).stdout
+    )["t"]["schema.json"]
+    without = [each for each in columns if each["name"] != "v"]
+    succeed(invoke(["-C", repo, "meta", "set", "t", f"schema.json={json.dumps(without)}"]))
+    for rows in ("1,A\n2,b\n3,C\n4,D\n", "1,a\n2,b\n3,c\n4,D\n"):
+        one.write_text(f"id,name\n{rows}")
+        succeed(invoke(["-C", repo, "import", "--replace", one, "t", *options]))
+    return repo
+
+
+# What Kart 0.17 prints of these rows.
+WITH: dict[int, dict[str, object]] = {
+    1: {"name": "a", "v": 5},
+    3: {"name": "c", "v": None},
+    4: {"name": "d", "v": 8},
+}
+WITHOUT: dict[int, dict[str, object]] = {1: {"name": "a"}, 3: {"name": "c"}, 4: {"name": "D"}}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("wanted", [(1, 3, 4), (1, 2)])
+def test_rows_written_anew_without_a_dropped_column_are_told(
+    tmp_path: Path, backwards: bool, wanted: tuple[int, ...]
+) -> None:
+    repo = rewritten(tmp_path)
+    ends = ["HEAD", "with"] if backwards else ["with", "HEAD"]
+    filters = [] if 3 in wanted else [f"t:feature:{key}" for key in wanted]
+    shown = succeed(invoke(["-C", repo, "diff", *ends, *filters, "-o", "json"])).stdout
+    sides = (WITHOUT, WITH) if backwards else (WITH, WITHOUT)
+    assert json.loads(shown)["kart.diff/v1+hexwkb"]["t"]["feature"] == [
+        {sign: {"id": key} | side[key] for sign, side in zip("-+", sides, strict=True)}
+        for key in wanted
+        if key != 2
+    ]
+
+
+def test_they_are_told_as_text_and_counted(tmp_path: Path) -> None:
+    repo = rewritten(tmp_path)
+    shown = succeed(invoke(["-C", repo, "diff", "with", "HEAD", "t:feature"])).stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines() if line[4:] != "t:feature"]
+    assert lines == [
+        *("--- t:feature:1", "+++ t:feature:1", "- v = 5"),
+        *("--- t:feature:3", "+++ t:feature:3", "- v = ␀"),
+        *("--- t:feature:4", "+++ t:feature:4", "- name = d", "+ name = D", "- v = 8"),
+    ]
+    counted = invoke(["-C", repo, "diff", "with", "HEAD", "--only-feature-count", "exact"])
+    assert "3 features changed" in succeed(counted).stdout
+    # Against the working copy as well, in which nothing is edited.
+    succeed(invoke(["-C", repo, "create-workingcopy", "rewritten.gpkg"]))
+    assert succeed(invoke(["-C", repo, "diff", "with", "t:feature"])).stdout == shown
+
+
+def test_a_patch_with_them_makes_the_same_tree(tmp_path: Path) -> None:
+    repo = rewritten(tmp_path)
+    both = run_git("commit-tree", "HEAD^{tree}", "-p", "with", "-m", "Both", cwd=repo)
+    run_git("branch", "both", both, cwd=repo)
+    patch = tmp_path / "both.kartpatch"
+    patch.write_text(succeed(invoke(["-C", repo, "create-patch", "both"])).stdout)
+    told = json.loads(patch.read_text())["kart.diff/v1+hexwkb"]["t"]["feature"]
+    assert [each["-"]["id"] for each in told] == [1, 3, 4]
+    succeed(invoke(["-C", repo, "switch", "-c", "again", "with"]))
+    succeed(invoke(["-C", repo, "apply", patch]))
+    again, meant = (run_git("rev-parse", f"{one}:t", cwd=repo) for one in ("HEAD", "both"))
+    assert again == meant
+
+
+def test_no_merge_sees_them(tmp_path: Path) -> None:
+    """A row that is deleted on one side, and only written anew on the other, is gone."""
+    repo = rewritten(tmp_path)
+    succeed(invoke(["-C", repo, "switch", "-c", "side", "with"]))
+    few = tmp_path / "t.csv"
+    few.write_text("id,name,v\n2,b,6\n4,d,8\n")
+    options = ("--replace", few, "t", "--primary-key", "id")
+    succeed(invoke(["-C", repo, "import", *options]))
+    merged = succeed(invoke(["-C", repo, "merge", "main", "-o", "json"])).stdout
+    assert json.loads(merged)["kart.merge/v1"]["conflicts"] is None
+    succeed(invoke(["-C", repo, "export", "t", tmp_path / "out.csv"]))
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines == ['"id","name"', '2,"b"', '4,"D"']
