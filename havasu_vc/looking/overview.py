@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from havasu_vc.datasets.kinds import find_kind
@@ -23,24 +23,41 @@ __all__ = ["list_datasets", "status"]
 def list_datasets(repo: OpenRepo, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
     """Describe the datasets of a revision, also those of kinds that are left untouched."""
     found = repo.revision(revision)
-    infos = []
+    infos, broken = [], {}
     for path, folder in repo.folders(found).items():
-        infos.append(_info(repo, path, folder, revision))
+        info, error = _info(repo, path, folder, revision)
+        infos.append(info)
+        if error is not None:
+            broken[path] = error
+    _tell_alike(repo, broken)
     return tuple(infos)
 
 
-def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
-    """Describe a dataset; one that cannot be read is named, and is there all the same."""
+def _tell_alike(repo: OpenRepo, broken: Mapping[str, HavasuError]) -> None:
+    """Note what is wrong with datasets, once for all that it is wrong with."""
+    alike: dict[str, list[str]] = {}
+    for path, error in broken.items():
+        alike.setdefault(error.message.replace(path, "", 1), []).append(path)
+    for path, *others in alike.values():
+        more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        so = f"; so {'is' if len(others) == 1 else 'are'} {', '.join(others[:5])}{more}"
+        repo.tell(path, broken[path].message + (so if others else ""))
+
+
+def _info(
+    repo: OpenRepo, path: str, folder: DatasetFolder, revision: str
+) -> tuple[DatasetInfo, HavasuError | None]:
+    """Describe a dataset, with why it cannot be read; it is there all the same."""
     found = find_kind(folder.marker)
     if found is None:
-        return DatasetInfo(path, folder.marker.strip("."), 0)
+        return DatasetInfo(path, folder.marker.strip("."), 0), None
     kind, version = found.name, found.version(folder.marker)
     view = repo.view(folder, revision)
     error = defect_of(view)
     if error is not None:
-        repo.tell(path, error.message)
-        return DatasetInfo(path, kind, version)
-    return DatasetInfo(path, kind, version, view.header.meta.get("title"), view.rows, view.size)
+        return DatasetInfo(path, kind, version), error
+    title = view.header.meta.get("title")
+    return DatasetInfo(path, kind, version, title, view.rows, view.size), None
 
 
 def status(repo: OpenRepo) -> RepoStatus:

@@ -118,7 +118,7 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
     for revision in _tips(repo):
         odd: dict[str, str] = {}
         found = find_datasets(repo.git.objects, revision.tree, partial(_note_path, odd))
-        for path in odd.keys() - seen:
+        for path in (each for each in odd if each not in seen):
             where, hint = f"{path!r} at {revision.name}", unsafe_path(path, odd[path]).hints[0]
             yield Problem(where, f"as a dataset's path, {odd[path]}", hint)
         seen.update(odd)

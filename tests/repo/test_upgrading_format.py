@@ -10,6 +10,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.errors import NoChangesError, UnfinishedMergeError, UnsupportedVersionError
 from havasu_vc.model.task import run_task
+from tests.cli.conftest import invoke, succeed
 from tests.formats.havasu.golden import FIXTURES
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses
@@ -132,3 +133,40 @@ def test_a_snapshot_that_does_not_fit_is_not_upgraded(tmp_path: Path) -> None:
 
 def refuses_upgrade() -> Any:
     return pytest.raises(UnfinishedMergeError, match="not those of its snapshot")
+
+
+def copied(repo: Repo, *paths: str) -> None:
+    """Commit the dataset once more at other paths, as only git would."""
+    listed = run_git("ls-tree", "-r", "HEAD", "parcels", cwd=repo.path)
+    lines = [f"{line.replace('parcels/', f'{path}/', 1)}\n" for path in paths
+             for line in listed.splitlines()]  # fmt: skip
+    run_git("update-index", "--index-info", cwd=repo.path, stdin="".join(lines))
+    run_git("commit", "-q", "-m", "copies", cwd=repo.path)
+
+
+@pytest.mark.parametrize(
+    ("paths", "so"),
+    [
+        ((), ""),
+        (("sites",), "; so is sites"),
+        (("s1", "s2", "s3", "s4", "s5", "s6"), "; so are s1, s2, s3, s4, s5 and 1 more"),
+    ],
+)
+def test_data_ls_says_once_that_datasets_are_of_format_1(
+    tmp_path: Path, paths: tuple[str, ...], so: str
+) -> None:
+    repo = old_repository(tmp_path / "repo")
+    if paths:
+        copied(repo, *paths)
+    shown = succeed(invoke(["-C", repo.path, "data", "ls"]))
+    assert shown.stdout.split() == ["parcels", *paths]
+    first = "parcels at HEAD is of dataset format 1, which this version only upgrades"
+    assert shown.stderr.splitlines() == [f"Note: {first}{so}"]
+
+
+def test_fsck_names_odd_paths_in_their_order(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+    odd = [f"{letter}:old" for letter in "abcdefgh"]
+    copied(repo, *odd)
+    told = [problem.where for problem in repo.fsck() if "'" in problem.where]
+    assert told == [f"'{path}' at HEAD" for path in odd]
