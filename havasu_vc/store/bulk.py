@@ -123,9 +123,14 @@ class _Pack:
         if self._heads is None:
             self._heads = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
         heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
-        places = np.minimum(np.searchsorted(self._heads, heads), self.count - 1)
-        same = (table[places] == ids).all(axis=1)
-        return np.where(same, places, -1)
+        # Looked for in their order, neighbours are near each other: half the time.
+        order = np.argsort(heads)
+        sorted_places = np.searchsorted(self._heads, heads[order])
+        sorted_places = np.minimum(sorted_places, self.count - 1)
+        same = (table[sorted_places] == ids[order]).all(axis=1)
+        places = np.empty(len(heads), np.int64)
+        places[order] = np.where(same, sorted_places, -1)
+        return places
 
     def _offsets(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         start = 1032 + self.count * 24
@@ -257,32 +262,34 @@ def _expanded(
         begin = int(starts[first])
         block = pack.block(begin, int(starts[stop - 1]) - begin + _TAIL)
         offsets = (starts[first:stop] - begin).tolist()
-        for index, offset in zip(positions[first:stop], offsets, strict=True):
-            data = _object_at(block, offset)
+        for index, data in zip(positions[first:stop], _objects_at(block, offsets), strict=True):
+            found[index] = data
             if data is None:
                 left.append(index)
-            else:
-                found[index] = data
     return left
 
 
-def _object_at(block: memoryview, at: int) -> bytes | None:
-    """Return an object that stands whole in a block; None for deltas and others."""
-    try:
-        byte = block[at]
-        if byte >> 4 & 7 in _DELTAS:
-            return None
-        size, shift, at = byte & 15, 4, at + 1
-        while byte & 0x80:
-            byte = block[at]
-            size |= (byte & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-        if size > _MOST_OBJECT:
-            return None
-        data = zlib.decompress(block[at : at + size + (size >> 6) + 64], 15, size or 1)
-    except (IndexError, zlib.error):
-        return None  # it goes on beyond the block, or libgit2 says what is wrong
-    return data if len(data) == size else None
+def _objects_at(block: memoryview, offsets: Sequence[int]) -> Iterator[bytes | None]:
+    """Yield the objects that stand whole in a block; None for deltas and others."""
+    decompress = zlib.decompress
+    for start in offsets:
+        try:
+            byte, at = block[start], start + 1
+            if byte >> 4 & 7 in _DELTAS:
+                yield None
+                continue
+            size, shift = byte & 15, 4
+            while byte & 0x80:
+                byte = block[at]
+                size |= (byte & 0x7F) << shift
+                shift, at = shift + 7, at + 1
+            if size > _MOST_OBJECT:
+                yield None
+                continue
+            data = decompress(block[at : at + size + (size >> 6) + 64], 15, size or 1)
+            yield data if len(data) == size else None
+        except (IndexError, zlib.error):
+            yield None  # it goes on beyond the block, or libgit2 says what is wrong
 
 
 @functools.lru_cache(maxsize=8)
