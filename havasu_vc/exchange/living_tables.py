@@ -428,10 +428,12 @@ def pack_index(
     database: sqlite3.Connection, table: str, column: str, ids: Ids, boxes: Boxes
 ) -> None:
     """Fill an R-tree that is empty; `boxes` are xmin, ymin, xmax, ymax, NaN for no geometry."""
-    there = ~np.isnan(boxes).any(axis=1)
-    ids, boxes = ids[there], boxes[there]
-    if not len(ids):
+    there = np.flatnonzero(~np.isnan(boxes).any(axis=1))
+    if not len(there):
         return
+    # SQLite appends to a table whose rows come by their numbers; they often are in order.
+    there = there[np.argsort(ids[there], kind="stable")]
+    ids, boxes = ids[there], boxes[there]
     name = index_name(table, column)
     order = _tiles(boxes)
     cells = np.empty(len(ids), _CELL)
@@ -447,14 +449,15 @@ def pack_index(
         numbers = np.arange(first, first + count)
         blobs = _nodes(cells, cuts, depth if is_root else 0)
         insert_rows(database, f"{name}_node", (numbers.tolist(), blobs))
-        by_id = np.argsort(cells["id"], kind="stable")
-        owner = np.repeat(numbers, np.diff(cuts))[by_id].tolist()
-        insert_rows(database, f"{name}_{owners}", (cells["id"][by_id].tolist(), owner))
+        owner = np.empty(len(cells), np.int64)
+        owner[order] = np.repeat(numbers, np.diff(cuts))
+        insert_rows(database, f"{name}_{owners}", (ids.tolist(), owner.tolist()))
         if is_root:
             return
         box = cells["box"]
         cells = np.empty(count, _CELL)
-        cells["id"] = numbers
+        cells["id"] = ids = numbers
+        order = np.arange(count)
         for axis, reduce in enumerate((np.minimum, np.maximum) * 2):
             cells["box"][:, axis] = reduce.reduceat(box[:, axis], cuts[:-1])
         depth, following, owners = depth + 1, following + count, "parent"
@@ -483,9 +486,12 @@ def _tiles(boxes: Boxes) -> Ids:
     """Return an order in which rows that are near each other come together."""
     x, y = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]
     slices = max(1, round((len(boxes) / _FULL) ** 0.5))
-    rank = np.empty(len(boxes), np.int64)
-    rank[np.argsort(x, kind="stable")] = np.arange(len(boxes))
-    return np.lexsort((y, rank // -(-len(boxes) // slices)))
+    size = -(-len(boxes) // slices)
+    order = np.argsort(x)
+    for first in range(0, len(order), size):
+        within = order[first : first + size]
+        order[first : first + size] = within[np.argsort(y[within])]
+    return order
 
 
 def _outwards(boxes: Boxes) -> npt.NDArray[np.float32]:
