@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
 from havasu_vc.formats.kart.columns import Legend
-from havasu_vc.formats.kart.features import FeatureDecoder, RawRows, decode_raw
-from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys
+from havasu_vc.formats.kart.features import FeatureDecoder
+from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys, parse_whole_keys
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import keeps_python_busy, kernel
@@ -337,8 +338,8 @@ class Files:
     """Its name."""
     blobs: Blobs
     """Its bytes."""
-    parsed: KeyColumns | None = None
-    """The keys that names spell, where they are known; whether folders fit is not."""
+    numbers: npt.NDArray[np.int64] | None = None
+    """The whole numbers that names spell, where they are known; whether folders fit is not."""
 
     def place(self, form: Form, index: int) -> str:
         """Return how a person finds one of them."""
@@ -358,7 +359,7 @@ class Files:
 
     def keys(self, form: Form) -> KeyColumns:
         """Return their keys; raises where a path is not that of its key."""
-        keys = _keys(self.folders, self.names, form, self.parsed)
+        keys = _keys(self.folders, self.names, form, self.numbers)
         if keys is not None:
             return keys
         for index, (folder, name) in enumerate(zip(self.folders, self.names, strict=True)):
@@ -368,15 +369,10 @@ class Files:
             self.place(form, 0), "its key has more or fewer values than that of others"
         )
 
-    def read(self, form: Form) -> tuple[KeyColumns, RawRows]:
-        """Return their keys and what they hold."""
-        keys = self.keys(form)
-        return keys, decode_raw(self.blobs.read(), lambda index: self.place(form, index))
-
     def rows(self, form: Form, decoder: FeatureDecoder) -> pa.RecordBatch:
         """Return their rows, in their order."""
-        keys, raw = self.read(form)
-        return decoder.rows(keys, raw, lambda index: self.place(form, index))
+        keys = self.keys(form)
+        return decoder.decode(keys, self.blobs.read(), lambda index: self.place(form, index))
 
 
 class DatasetInFeatures(Dataset, Protocol):
@@ -427,11 +423,19 @@ class DatasetInFeatures(Dataset, Protocol):
 
 
 def _keys(
-    folders: list[bytes], names: list[bytes], form: Form, keys: KeyColumns | None = None
+    folders: list[bytes],
+    names: list[bytes],
+    form: Form,
+    numbers: npt.NDArray[np.int64] | None = None,
 ) -> KeyColumns | None:
     """Return the keys that paths spell, perhaps parsed already; None if one spells none."""
+    if form.structure.scheme == "int":
+        numbers = parse_whole_keys(names) if numbers is None else numbers
+        if numbers is not None:
+            fits = form.structure.folders_of_whole(numbers) == folders
+            return [numbers.tolist()] if fits else None
     try:
-        keys = parse_keys(names) if keys is None else keys
+        keys = parse_keys(names)
         found = form.structure.paths(keys)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
@@ -498,17 +502,14 @@ def _together(objects: Objects, some: Sequence[Leaf], form: Form) -> Files:
     folders = [leaf.folder for leaf in some for _ in leaf.names]
     names = [name for leaf in some for name in leaf.names]
     ids = [identity for leaf in some for identity in leaf.ids]
-    if form.structure.scheme != "int":
-        return Files(folders, names, Blobs.of(objects, ids))
-    try:
-        (keys,) = parse_keys(names)
-        numbers = np.array(keys, np.int64)
-    except (ValueError, TypeError, OverflowError):
+    numbers = parse_whole_keys(names) if form.structure.scheme == "int" else None
+    if numbers is None:
         # What is wrong is said when rows are read.
         return Files(folders, names, Blobs.of(objects, ids))
-    order = np.lexsort((numbers, np.repeat(np.arange(len(some)), sizes))).tolist()
-    blobs = Blobs.of(objects, [ids[at] for at in order])
-    return Files(folders, [names[at] for at in order], blobs, [[keys[at] for at in order]])
+    order = np.lexsort((numbers, np.repeat(np.arange(len(some)), sizes)))
+    places = order.tolist()
+    blobs = Blobs.of(objects, [ids[at] for at in places])
+    return Files(folders, [names[at] for at in places], blobs, numbers[order])
 
 
 @keeps_python_busy

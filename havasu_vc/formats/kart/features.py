@@ -1,8 +1,9 @@
 """Features: one msgpack message per row, a batch of them at a time.
 
-A feature is `[legend's name, [values…]]`, geometries as extension type 71. Decoding goes
-through all messages of a batch as one stream and turns rows into columns at once; what
-does not fit is then looked for row by row, so that an error names the file.
+A feature is `[legend's name, [values…]]`, geometries as extension type 71. Columns of those
+that have one legend are found in their bytes (`packed`). Others are decoded as one stream,
+whose values are turned into columns at once; what does not fit is then looked for row by
+row, so that an error names the file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, repeat
-from typing import Any, Final
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -18,6 +19,13 @@ import pyarrow as pa
 
 from havasu_vc.errors import CorruptDatasetError, GeometryError
 from havasu_vc.formats.kart.columns import Legend, column_id
+from havasu_vc.formats.kart.packed import (
+    GEOMETRY,
+    Kind,
+    head_of,
+    legend_of_first,
+    packed_columns,
+)
 from havasu_vc.formats.kart.paths import KeyColumns
 from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model import compute as pc
@@ -27,7 +35,6 @@ from havasu_vc.model.types import Decimal, Field, Primitive
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "GEOMETRY",
     "FeatureDecoder",
     "FeatureEncoder",
     "GeometryBytes",
@@ -38,8 +45,6 @@ __all__ = [
 ]
 
 
-GEOMETRY: Final = 71
-"""The msgpack extension type of geometries, `G`."""
 _FAILURES = (ValueError, TypeError, OverflowError, NotImplementedError, GeometryError)
 
 Where = Callable[[int], str]
@@ -123,7 +128,42 @@ class FeatureDecoder:
 
     def decode(self, keys: KeyColumns, blobs: Sequence[bytes], where: Where) -> pa.RecordBatch:
         """Return the rows of a batch, in its order; `keys` are of the files' names."""
-        return self.rows(keys, decode_raw(blobs, where), where)
+        found = self._at_once(keys, blobs)
+        return self.rows(keys, decode_raw(blobs, where), where) if found is None else found
+
+    def _at_once(self, keys: KeyColumns, blobs: Sequence[bytes]) -> pa.RecordBatch | None:
+        """Return the rows of features that are plain and have one legend; else None."""
+        name = legend_of_first(blobs)
+        legend = self._legends.get(name) if name is not None else None
+        if name is None or legend is None:
+            return None
+        if legend.key is not None and len(keys) != len(legend.key):
+            return None
+        plan, fields = self._plan(name, legend), self._schema.fields
+        wanted = {
+            place[1]: _kind(field)
+            for field, place in zip(fields, plan, strict=True)
+            if place is not None and place[0] == "value"
+        }
+        width = len(legend.values)
+        found = packed_columns(blobs, head_of(name, width), width, wanted)
+        if found is None:
+            return None
+        columns = []
+        try:
+            for field, place in zip(fields, plan, strict=True):
+                if place is None:
+                    column = pa.nulls(len(blobs), self._target.field(field.name).type)
+                elif place[0] == "key":
+                    column = column_of(keys[place[1]], field)
+                else:
+                    column = _stored(found[place[1]], field)
+                if field.required and column.null_count:
+                    return None
+                columns.append(column)
+        except _FAILURES:
+            return None
+        return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
     def rows(self, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
         """Return the rows of features that are unpacked."""
@@ -231,7 +271,7 @@ class FeatureEncoder:
         keys = set(schema.identifier_ids)
         self._keys = tuple(schema.by_id[number] for number in schema.identifier_ids)
         self._values = tuple(field for field in schema.fields if field.id not in keys)
-        self._head: bytes = b"\x92" + msgpack.packb(legend) + _array_header(len(self._values))
+        self._head = head_of(legend, len(self._values))
 
     def keys(self, rows: pa.RecordBatch) -> KeyColumns:
         """Return the keys of rows, as msgpack takes them."""
@@ -269,7 +309,7 @@ def _packed_run(columns: list[list[Any]]) -> list[list[bytes]]:
     if not columns:
         return []
     pack = msgpack.Packer().pack
-    start = len(_array_header(len(columns)))
+    start = len(msgpack.Packer().pack_array_header(len(columns)))
     return [[pack(row)[start:] for row in zip(*columns, strict=True)]]
 
 
@@ -288,11 +328,6 @@ def _packed_geometries(values: Sequence[bytes | None]) -> list[bytes]:
     return packed
 
 
-def _array_header(count: int) -> bytes:
-    header: bytes = msgpack.Packer().pack_array_header(count)
-    return header
-
-
 # Columns of Python values, as msgpack has them, to and from columns of Arrow.
 #
 # Text stands for dates, times, intervals and decimal numbers: the shortest that is exact,
@@ -308,35 +343,66 @@ class GeometryBytes(bytes):
 
 def column_of(values: Sequence[Any], field: Field) -> pa.Array:
     """Return values as a column of a field's stored type; None is null."""
+    match _kind(field):
+        case Kind.GEOMETRY:
+            plain = pa.array(_only(values, GeometryBytes), pa.binary())
+        case Kind.WHOLE:
+            plain = pa.array(_not_bools(values), pa.int64())
+        case Kind.FLOAT:
+            plain = _doubles(values)
+        case Kind.TRUTH:
+            plain = pa.array(_bools(values), pa.bool_())
+        case Kind.BYTES:
+            plain = pa.array(_only(values, bytes), pa.binary())
+        case Kind.TEXT if isinstance(field.type, Decimal):
+            digits = [value if value is None else str(value) for value in values]
+            plain = pa.array(digits, pa.string())
+        case Kind.TEXT:
+            plain = pa.array(_only(values, str), pa.string())
+    return _stored(plain, field)
+
+
+def _kind(field: Field) -> Kind:
+    """Return what msgpack has the values of a column as."""
+    if field.geometry is not None:
+        return Kind.GEOMETRY
+    if isinstance(field.type, Decimal):
+        return Kind.TEXT
+    kind = _KINDS.get(field.type) if isinstance(field.type, Primitive) else None
+    if kind is None:
+        raise TypeError(f"{field.type} is in no dataset of Kart")
+    return kind
+
+
+_KINDS = {
+    Primitive.INT: Kind.WHOLE,
+    Primitive.LONG: Kind.WHOLE,
+    Primitive.DOUBLE: Kind.FLOAT,
+    Primitive.BOOLEAN: Kind.TRUTH,
+    Primitive.BINARY: Kind.BYTES,
+    Primitive.STRING: Kind.TEXT,
+    Primitive.DATE: Kind.TEXT,
+    Primitive.TIME: Kind.TEXT,
+    Primitive.TIMESTAMP: Kind.TEXT,
+    Primitive.TIMESTAMPTZ: Kind.TEXT,
+}
+
+
+def _stored(column: pa.Array, field: Field) -> pa.Array:
+    """Return a column of msgpack's values in a field's stored type."""
     type_ = arrow_type(field.type)
     if field.geometry is not None:
-        wkb, _ = to_canonical(pa.array(_only(values, GeometryBytes), pa.binary()), "gpkg")
+        wkb, _ = to_canonical(column, "gpkg")
         return pc.cast(from_canonical(wkb, None, "ewkb"), type_)
     match field.type:
-        case Primitive.INT | Primitive.LONG:
-            return pa.array(_not_bools(values), type_)
-        case Primitive.DOUBLE:
-            return _doubles(values)
-        case Primitive.BOOLEAN:
-            return pa.array(_bools(values), type_)
-        case Primitive.STRING:
-            return pa.array(_only(values, str), type_)
-        case Primitive.BINARY:
-            return pa.array(_only(values, bytes), type_)
-        case Primitive.DATE:
-            return pc.cast(pa.array(_only(values, str), pa.string()), type_)
         case Primitive.TIME:
-            text = pc.utf8_rtrim(pa.array(_only(values, str), pa.string()), "Z")
+            text = pc.utf8_rtrim(column, "Z")
             whole = pc.binary_join_element_wise("1970-01-01T", text, "")
             return pc.cast(pc.cast(whole, pa.timestamp("us")), type_)
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            text = pc.utf8_rtrim(pa.array(_only(values, str), pa.string()), "Z")
-            return pc.cast(pc.cast(text, pa.timestamp("us")), type_)
-        case Decimal():
-            digits = [value if value is None else str(value) for value in values]
-            return pc.cast(pa.array(digits, pa.string()), type_)
+            return pc.cast(pc.cast(pc.utf8_rtrim(column, "Z"), pa.timestamp("us")), type_)
         case _:
-            raise TypeError(f"{field.type} is in no dataset of Kart")
+            return column if column.type == type_ else pc.cast(column, type_)
 
 
 def values_of(column: pa.Array, field: Field, *, marked: bool = False) -> list[Any]:

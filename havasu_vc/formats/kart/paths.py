@@ -39,6 +39,7 @@ __all__ = [
     "format_path_structure",
     "parse_keys",
     "parse_path_structure",
+    "parse_whole_keys",
     "path_structure_of",
 ]
 
@@ -82,6 +83,12 @@ class PathStructure:
         folders: list[bytes] = self._folders(keys[0], packed).tolist()
         return folders, _names(packed)
 
+    def folders_of_whole(self, keys: Sequence[int] | npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the folder of each key of the scheme `int`."""
+        digits = self._int_digits(keys)
+        folders: list[bytes] = self._spelled(digits).tolist() if len(digits) else []
+        return folders
+
     def _folders(self, keys: Sequence[Any], packed: Sequence[bytes]) -> npt.NDArray[np.bytes_]:
         if self.scheme == "int":
             digits = self._int_digits(keys)
@@ -91,7 +98,7 @@ class PathStructure:
             digits = self._bit_digits(np.frombuffer(joined, np.uint8).reshape(-1, 32))
         return self._spelled(digits)
 
-    def _int_digits(self, values: Sequence[int]) -> npt.NDArray[np.int64]:
+    def _int_digits(self, values: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         try:
             numbers = np.array(values, np.int64) // self.branches
         except OverflowError:
@@ -194,6 +201,76 @@ def parse_keys(names: Sequence[bytes]) -> list[list[Any]]:
     if len(flat) == len(names):
         return [flat]
     return _columns([_key(name, index) for index, name in enumerate(names)])
+
+
+def parse_whole_keys(names: Sequence[bytes]) -> npt.NDArray[np.int64] | None:
+    """Return the whole numbers that files are named by; None where one is spelled otherwise.
+
+    Those found are spelled as `paths` does. Names of one length are read together.
+    """
+    sizes = np.fromiter(map(len, names), np.int64, len(names))
+    starts = np.cumsum(sizes) - sizes
+    text = np.frombuffer(b"".join(names), np.uint8)
+    keys = np.empty(len(names), np.int64)
+    for size in np.flatnonzero(np.bincount(sizes, minlength=1)).tolist():
+        if size % 4 or not 0 < size <= 16:
+            return None
+        rows = np.flatnonzero(sizes == size)
+        letters = text[starts[rows][:, None] + np.arange(size)]
+        padding = (letters == ord("=")).sum(axis=1)
+        for count in set(padding.tolist()):
+            chosen = padding == count
+            found = _whole_keys(letters[chosen], count)
+            if found is None:
+                return None
+            keys[rows[chosen]] = found
+    return keys
+
+
+# Nothing but the letters of `paths` is read; padding stands for bits that are zero.
+_STRICT = bytes.maketrans(b"-_=+/", b"+/A!!")
+# By the first byte of a whole number: how many follow, whether they have a sign, and
+# between which numbers it is the shortest way.
+_WHOLE = {
+    0xCC: (1, 0x80, 0xFF),
+    0xCD: (2, 0x100, 0xFFFF),
+    0xCE: (4, 0x1_0000, 0xFFFF_FFFF),
+    0xCF: (8, 0x1_0000_0000, (1 << 63) - 1),
+    0xD0: (1, -0x80, -0x21),
+    0xD1: (2, -0x8000, -0x81),
+    0xD2: (4, -0x8000_0000, -0x8001),
+    0xD3: (8, -(1 << 63), -0x8000_0001),
+}
+
+
+def _whole_keys(letters: npt.NDArray[np.uint8], padding: int) -> npt.NDArray[np.int64] | None:
+    """Return the numbers of names that have one length and as much padding at the end."""
+    if padding and (letters[:, -padding:] != ord("=")).any():
+        return None
+    try:
+        decoded = a2b_base64(letters.tobytes().translate(_STRICT), strict_mode=True)
+    except Base64Error:
+        return None
+    data = np.frombuffer(decoded, np.uint8).reshape(len(letters), -1)
+    whole = data.shape[1] - padding
+    if whole < 2 or data[:, whole:].any() or (data[:, 0] != 0x91).any():
+        return None
+    data = data[:, :whole]
+    if whole == 2:
+        small: npt.NDArray[np.int64] = data[:, 1].copy().view(np.int8).astype(np.int64)
+        return None if (small < -32).any() else small
+    keys = np.empty(len(data), np.int64)
+    for first in set(data[:, 1].tolist()):
+        width, least, most = _WHOLE.get(first, (0, 0, 0))
+        if width != whole - 2:
+            return None
+        rows = data[:, 1] == first
+        signed = np.dtype(f">i{width}" if first >= 0xD0 or width == 8 else f">u{width}")
+        found = np.ascontiguousarray(data[rows, 2:]).view(signed).ravel().astype(np.int64)
+        if (found < least).any() or (found > most).any():
+            return None
+        keys[rows] = found
+    return keys
 
 
 def _columns(keys: list[tuple[Any, ...]]) -> list[list[Any]]:

@@ -15,6 +15,7 @@ from havasu_vc.formats.kart.paths import (
     format_path_structure,
     parse_keys,
     parse_path_structure,
+    parse_whole_keys,
     path_structure_of,
 )
 from havasu_vc.model.schema import Schema
@@ -87,6 +88,38 @@ def test_keys_of_one_folder_are_neighbours(keys: list[int]) -> None:
     for key, folder in zip(keys, folders, strict=True):
         first = key // 64 * 64
         assert INT.paths([[first, min(first + 63, 2**63 - 1)]])[0] == [folder, folder]
+
+
+_NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.builds(
+    lambda power, sign, near: max(-(2**63), min(sign * 2**power + near, 2**63 - 1)),
+    st.integers(0, 63),
+    st.sampled_from([1, -1]),
+    st.integers(-2, 2),
+)
+
+
+@given(st.lists(_NUMBERS))
+def test_whole_numbers_come_back_from_their_names_together(keys: list[int]) -> None:
+    found = parse_whole_keys(INT.paths([keys])[1])
+    assert found is not None
+    assert found.tolist() == keys
+    assert INT.folders_of_whole(found) == INT.paths([keys])[0]
+
+
+@given(_NUMBERS, st.data())
+def test_names_spelled_otherwise_are_none_of_whole_numbers(key: int, data: st.DataObject) -> None:
+    ((_,), (name,)) = INT.paths([[key]])
+    changed = bytearray(name)
+    at = data.draw(st.integers(0, len(name) - 1))
+    changed[at] = data.draw(st.sampled_from(b"ABkz09-_=+/!\n\xff"))
+    names = [b"kU0=", bytes(changed)]
+    found = parse_whole_keys(names)
+    assert found is None or INT.paths([found.tolist()])[1] == names
+
+
+@pytest.mark.parametrize("name", [b"", b"kU0", b"kU1=", b"kcwA", b"kQE", b"kWF=", b"kgEC", b"kcs_"])
+def test_what_is_no_whole_number_is_left_alone(name: bytes) -> None:
+    assert parse_whole_keys([b"kU0=", name]) is None
 
 
 @pytest.mark.parametrize("name", [b"", b"kU0", b"k!0=", b"oWE=", b"zzzz", b"kU0=kU0="])
