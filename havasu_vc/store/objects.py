@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
@@ -40,6 +40,7 @@ __all__ = [
     "ObjectWriter",
     "Signature",
     "StoredObjects",
+    "blob_ids",
     "format_objects",
     "object_id",
     "parse_objects",
@@ -86,6 +87,12 @@ def object_id(kind: ObjectKind, data: bytes) -> ObjectId:
     True
     """
     return hashlib.sha1(b"%s %d\x00" % (kind.encode(), len(data)) + data).hexdigest()
+
+
+def blob_ids(blobs: Sequence[bytes]) -> list[bytes]:
+    """Return the ids of many blobs, as 20 bytes each."""
+    sha1 = hashlib.sha1
+    return [sha1(b"blob %d\x00%b" % (len(data), data)).digest() for data in blobs]
 
 
 def read_object(source: ObjectSource, object_id: ObjectId, kind: ObjectKind) -> bytes:
@@ -203,6 +210,18 @@ class ObjectWriter:
             self._start_pack()
         return identity
 
+    def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Take very many blobs in, unless they are there already, and return their raw ids."""
+        if self._pack is None:
+            return [bytes.fromhex(self.write("blob", data)) for data in blobs]
+        ids = blob_ids(blobs)
+        if there := self._found.keep_all(ids):
+            new = [(each, data) for each, data in zip(ids, blobs, strict=True) if each not in there]
+            self._pack.add_all(_NUMBERS["blob"], [each[0] for each in new], [e[1] for e in new])
+        else:
+            self._pack.add_all(_NUMBERS["blob"], ids, blobs)
+        return ids
+
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object that was taken in or that the repository holds."""
         if (pending := self._pending.get(object_id)) is not None:
@@ -309,16 +328,30 @@ class _FoundObjects:
         self._elsewhere: bool | None = None
 
     def keep(self, object_id: ObjectId) -> bool:
-        prefix = object_id[:2]
+        if object_id[2:] in self._beginning(object_id[:2]):
+            return self._stored.keep(object_id)
+        return self._has_others() and self._stored.has(object_id)
+
+    def keep_all(self, ids: Sequence[bytes]) -> set[bytes]:
+        """Return which of many objects are here, and keep them as `keep` does."""
+        if not self._has_others():
+            here = {byte for byte in range(256) if self._beginning(f"{byte:02x}")}
+            ids = [each for each in ids if each[0] in here] if here else ()
+        return {each for each in ids if self.keep(each.hex())}
+
+    def _beginning(self, prefix: str) -> frozenset[str]:
+        """Return the loose objects whose ids begin so."""
         if (names := self._loose.get(prefix)) is None:
             names = self._loose[prefix] = frozenset(_names(self._stored.folder / prefix))
-        if object_id[2:] in names:
-            return self._stored.keep(object_id)
+        return names
+
+    def _has_others(self) -> bool:
+        """Whether there are objects that are not loose."""
         if self._elsewhere is None:
             folder = self._stored.folder
             packs = any(name.endswith(".idx") for name in _names(folder / "pack"))
             self._elsewhere = packs or (folder / "info" / "alternates").exists()
-        return self._elsewhere and self._stored.has(object_id)
+        return self._elsewhere
 
 
 def _names(folder: Path) -> list[str]:
@@ -434,6 +467,10 @@ class Draft:
         self._objects[identity] = (kind, data)
         return identity
 
+    def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Take many blobs in and return their raw ids."""
+        return [bytes.fromhex(self.write("blob", data)) for data in blobs]
+
     def has(self, object_id: ObjectId) -> bool:
         """Whether an object was taken in here."""
         return object_id in self._objects
@@ -464,6 +501,10 @@ class KeptObjects:
         identity = object_id(kind, data)
         self.objects[identity] = (kind, data)
         return identity
+
+    def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Take many blobs in and return their raw ids."""
+        return [bytes.fromhex(self.write("blob", data)) for data in blobs]
 
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object that was taken in."""

@@ -20,6 +20,8 @@ import tempfile
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -41,7 +43,7 @@ COMPRESSION = 1
 
 SMALL = 1024
 """Objects up to so many bytes are only compressed while that makes them smaller."""
-SAMPLE = 32
+SAMPLE = 128
 """Of those one in so many is compressed all the same, to see whether it does."""
 WORTH = 0.93
 """Compressed to more of its size than this on average, an object is better left as it is."""
@@ -54,6 +56,7 @@ DEEPER = 8
 _DELTA = 6
 
 _HEADER = struct.Struct(">4sLL")
+_BLOCK = struct.Struct("<HH")
 
 
 class PackWriter:
@@ -117,9 +120,21 @@ class PackWriter:
 
     def add(self, identity: bytes, number: int, data: bytes) -> None:
         """Append an object of git's type `number` unless the pack holds it."""
-        if self._places.find(identity) is not None:
-            return
-        self._append(identity, _object_header(number, len(data)) + self._compressed(data))
+        if self._places.find(identity) is None:
+            self._append(identity, self._stored(number, data))
+
+    def add_all(self, number: int, identities: Sequence[bytes], objects: Sequence[bytes]) -> None:
+        """Append those of many objects of git's type `number` that the pack does not hold."""
+        fresh = self._places.fresh(identities)
+        stored = [self._stored(number, objects[at]) for at in fresh.values()]
+        try:
+            self._file.writelines(stored)
+        except OSError:
+            with reporting_storage_errors(self._folder):
+                raise
+        ends = [*accumulate(map(len, stored), initial=self._position)]
+        self._places.add_all([*fresh], ends[:-1], map(zlib.crc32, stored))
+        self._position = ends[-1]
 
     def _append(self, identity: bytes, stored: bytes) -> None:
         try:
@@ -130,17 +145,18 @@ class PackWriter:
         self._places.add(identity, self._position, zlib.crc32(stored))
         self._position += len(stored)
 
-    def _compressed(self, data: bytes) -> bytes:
-        """Return the zlib stream of an object, by what was seen of others before it."""
-        if not 0 < len(data) <= SMALL:
-            return zlib.compress(data, COMPRESSION)
+    def _stored(self, number: int, data: bytes) -> bytes:
+        """Return an object as it stands in a pack, compressed by what was seen of others."""
+        size = len(data)
+        if not 0 < size <= SMALL:
+            return _object_header(number, size) + zlib.compress(data, COMPRESSION)
         # Most of the time that a pack of very many rows takes is spent here.
         self._small += 1
         if self._ratio > WORTH and self._small % SAMPLE:
-            return zlib.compress(data, 0)
+            return _plain_head(number, size) + data + zlib.adler32(data).to_bytes(4)
         stream = zlib.compress(data, COMPRESSION)
-        self._ratio += (len(stream) / len(data) - self._ratio) / 16
-        return stream
+        self._ratio += (len(stream) / size - self._ratio) / 16
+        return _object_header(number, size) + stream
 
     def read(self, identity: bytes) -> tuple[int, bytes] | None:
         """Return type number and bytes of an object that was added, or None."""
@@ -230,6 +246,16 @@ def _object_header(number: int, size: int) -> bytes:
     return bytes(head)
 
 
+@cache
+def _plain_head(number: int, size: int) -> bytes:
+    """Return what stands before the bytes of a small object that is not compressed.
+
+    To zlib that is one block, the last one, after which comes a checksum; making it here takes
+    a tenth of what zlib does, which gets its tables ready first.
+    """
+    return _object_header(number, size) + b"\x78\x01\x01" + _BLOCK.pack(size, size ^ 0xFFFF)
+
+
 def _distance(number: int) -> bytes:
     found = [number & 127]
     while number := number >> 7:
@@ -289,6 +315,34 @@ class ObjectPlaces:
         self._checks.append(check)
         if len(self._recent) >= RECENT:
             self._settle()
+
+    def add_all(
+        self, identities: Sequence[bytes], offsets: Sequence[int], checks: Iterable[int]
+    ) -> None:
+        """Take in the places of many objects that are not known yet."""
+        self._recent.update(zip(identities, offsets, strict=True))
+        self._checks.extend(checks)
+        if len(self._recent) >= RECENT:
+            self._settle()
+
+    def fresh(self, identities: Sequence[bytes]) -> dict[bytes, int]:
+        """Return which objects are not known, in their order: each one's first position."""
+        found: dict[bytes, int] = {}
+        recent = self._recent
+        for at, identity in enumerate(identities):
+            if identity not in recent:
+                found.setdefault(identity, at)
+        if not found or not self._settled:
+            return found
+        bits = _bits(np.array(list(found), "S20"))
+        marked = np.frombuffer(self._seen, np.uint8)[bits >> 3] >> (bits & 7) & 1
+        perhaps = np.flatnonzero(marked).tolist()
+        if perhaps:
+            listed = list(found)
+            for identity in (listed[place] for place in perhaps):
+                if self.find(identity) is not None:
+                    del found[identity]
+        return found
 
     def take(
         self,
@@ -374,14 +428,20 @@ class ObjectPlaces:
         return 0
 
     def _mark(self, ids: npt.NDArray[np.bytes_]) -> None:
-        heads = np.ascontiguousarray(_raw(ids)[:, :4]).view(">u4").ravel()
-        bits = (heads >> _SHIFT).astype(np.int64)
+        bits = _bits(ids)
         seen = np.frombuffer(self._seen, np.uint8)
         np.bitwise_or.at(seen, bits >> 3, (1 << (bits & 7)).astype(np.uint8))
 
 
 def _raw(ids: npt.NDArray[np.bytes_]) -> npt.NDArray[np.uint8]:
     return ids.view(np.uint8).reshape(-1, 20)
+
+
+def _bits(ids: npt.NDArray[np.bytes_]) -> npt.NDArray[np.int64]:
+    """Return the place of each id in the bitmap."""
+    heads = np.ascontiguousarray(_raw(ids)[:, :4]).view(">u4").ravel()
+    found: npt.NDArray[np.int64] = (heads >> _SHIFT).astype(np.int64)
+    return found
 
 
 def _ends(run: _Run) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, Protocol, TypeAlias
 
@@ -443,6 +443,9 @@ class ObjectSink(ObjectSource, Protocol):
 
     def write(self, kind: ObjectKind, data: bytes, *, before: Before | None = None) -> ObjectId:
         """Take an object in and return its id; `before` is the tree that a tree replaces."""
+
+    def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Take many blobs in and return their raw ids."""
 
 
 @dataclass(frozen=True, slots=True)

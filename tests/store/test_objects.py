@@ -149,6 +149,57 @@ def test_what_was_added_can_be_read_whatever_moved_to_arrays(
         writer.discard()
 
 
+@examples(30)
+@given(
+    groups=st.lists(st.lists(st.binary(max_size=40), max_size=20), max_size=8),
+    segment=st.integers(1, 9),
+)
+def test_many_at_once_are_added_as_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]], segment: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packs, "RECENT", segment)
+        packed = []
+        for at_once in (True, False):
+            writer = PackWriter(tmp_path_factory.mktemp("pack"))
+            for group in groups:
+                ids = [(item + bytes(20))[:20] for item in group]
+                if at_once:
+                    writer.add_all(3, ids, group)
+                else:
+                    for identity, item in zip(ids, group, strict=True):
+                        writer.add(identity, 3, item)
+            pack = writer.finish()
+            packed.append((pack.read_bytes(), pack.with_suffix(".idx").read_bytes()))
+        assert packed[0] == packed[1]
+
+
+@pytest.mark.parametrize("before", ["nothing", "loose", "a pack"])
+@pytest.mark.parametrize("limit", [1 << 24, 1000])
+def test_very_many_blobs_are_written_as_git_has_them(
+    repository: GitRepository, git: Git, before: str, limit: int
+) -> None:
+    # Some that compress and some that do not, and some that come again at once or later.
+    every = [*blobs(1_000), *(b"again %d " % (n % 40) * 9 for n in range(300)), b"", *blobs(60)]
+    if before != "nothing":
+        with repository.writer() as writer:
+            writer.write_blobs(every[: 8 if before == "loose" else 400])
+            writer.flush()
+    with ObjectWriter(repository.objects, memory_limit=limit) as writer:
+        ids = [each for at in (0, 30, 700) for each in writer.write_blobs(every[at:])]
+        writer.flush()
+    wanted = [data for at in (0, 30, 700) for data in every[at:]]
+    assert [each.hex() for each in ids] == [object_id("blob", data) for data in wanted]
+    assert git("fsck", "--strict", "--no-dangling", cwd=repository.path) == ""
+    for each, data in zip(ids, wanted, strict=True):
+        assert read_object(repository.objects, each.hex(), "blob") == data
+    if before == "nothing" and limit == 1000:
+        (pack,) = (repository.common_directory / "objects/pack").glob("*.pack")
+        git("index-pack", "-o", repository.path / "theirs.idx", pack, cwd=repository.path)
+        index = pack.with_suffix(".idx").read_bytes()
+        assert (repository.path / "theirs.idx").read_bytes() == index
+
+
 @pytest.mark.parametrize("step", ["fsync", "replace", "fsync_folder"])
 def test_a_full_disk_leaves_no_half_pack(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, step: str

@@ -136,9 +136,8 @@ class NewKartDataset:
             fields.insert(place, field)
             batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         rows = kart_rows(batch, self._given, self.schema)
-        write = self._sink.write
         features = self._encoder.encode(rows)
-        ids = [bytes.fromhex(write("blob", data)) for data in features]
+        ids = self._sink.write_blobs(features)
         self._rows += batch.num_rows
         if self._keys is None:
             self._add(self._encoder.keys(rows), ids)

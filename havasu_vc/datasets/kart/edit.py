@@ -7,7 +7,6 @@ that spellings which other programs chose (the digits of a number, say) survive.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, cast
@@ -46,6 +45,7 @@ from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.objects import blob_ids
 from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         rows = kart_rows(rows, self._given, self.schema)
         keys = self._encoder.keys(rows)
         folders, names = self._structure.paths(keys)
-        self._features.add(folders, names, [self._stored(d) for d in self._encoder.encode(rows)])
+        self._features.add(folders, names, self._stored(self._encoder.encode(rows)))
         self.counts += ChangeCounts(rows.num_rows, 0, 0)
 
     @property
@@ -203,15 +203,15 @@ class KartEdit(AbstractContextManager["KartEdit"]):
             [gone.names[at] for at in deleted],
             [None] * len(deleted),
         )
-        self._add(come.folders, come.names, [self._stored(each) for each in data])
+        self._add(come.folders, come.names, self._stored(data))
 
-    def _stored(self, data: bytes) -> bytes:
+    def _stored(self, data: Sequence[bytes]) -> list[bytes]:
         sink = self.dataset.storage.sink
         if sink is not None:
-            return bytes.fromhex(sink.write("blob", data))
-        identity = hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
-        self._blobs[identity] = data
-        return identity
+            return sink.write_blobs(data)
+        ids = blob_ids(data)
+        self._blobs.update(zip(ids, data, strict=True))
+        return ids
 
     def _check_old(self, gone: _Side) -> list[bytes]:
         """Raise unless every row that goes is there and what the change says; return its file."""

@@ -16,8 +16,10 @@ from __future__ import annotations
 import ctypes
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -254,8 +256,15 @@ class _Folder:
         self._there: Named = {} if tree is None else read_named(sink, tree.hex())
         self._changes: dict[bytes, Leaf | None] = {}
 
-    def put(self, name: bytes, mode: bytes, identity: bytes | None) -> None:
-        self._changes[name] = (mode, identity) if identity else None
+    def put_files(self, names: Sequence[bytes], ids: Sequence[bytes]) -> None:
+        """Put files in, of which those with no id are to go."""
+        if len(set(names)) < len(names):
+            raise ValueError(next(name for name, count in Counter(names).items() if count > 1))
+        leaves = [(BLOB, each) if each != _NONE else None for each in ids]
+        self._changes.update(zip(names, leaves, strict=True))
+
+    def put_folder(self, name: bytes, tree: bytes | None) -> None:
+        self._changes[name] = (TREE, tree) if tree else None
 
     def tree(self, name: bytes) -> bytes | None:
         found = self._changes[name] if name in self._changes else self._there.get(name)
@@ -272,17 +281,13 @@ _Stack = list[tuple[bytes, _Folder]]
 
 def _put(sink: ObjectSink, stack: _Stack, rows: _Rows) -> _Stack:
     """Put changes by folder into their folders."""
-    folders, ends, names, ids = rows.folders, rows.ends.tolist(), rows.names, rows.ids
+    folders, ends = rows.folders, rows.ends.tolist()
+    names = [rows.names[start:stop] for start, stop in pairwise(ends)]
+    ids = [rows.ids[at : at + 20] for at in range(0, 20 * len(rows), 20)]
     cuts = (np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()
-    for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+    for start, stop in pairwise([0, *cuts, len(rows)]):
         stack = _moved(sink, stack, bytes(folders[start]))
-        folder, seen = stack[-1][1], set()
-        for at in range(start, stop):
-            name, identity = names[ends[at] : ends[at + 1]], ids[20 * at : 20 * at + 20]
-            if name in seen:
-                raise ValueError(name)
-            seen.add(name)
-            folder.put(name, BLOB, None if identity == _NONE else identity)
+        stack[-1][1].put_files(names[start:stop], ids[start:stop])
     return stack
 
 
@@ -301,7 +306,7 @@ def _moved(sink: ObjectSink, stack: _Stack, path: bytes) -> _Stack:
 
 def _close(sink: ObjectSink, stack: _Stack) -> None:
     name, folder = stack.pop()
-    stack[-1][1].put(name, TREE, folder.write(sink))
+    stack[-1][1].put_folder(name, folder.write(sink))
 
 
 def release_free_memory() -> None:
