@@ -140,6 +140,8 @@ def schema_of(
         elif field.id in (base.identifier_ids if base is not None else ()):
             field = replace(field, required=False)
         fields.append(field)
+    if base is not None:
+        _refuse_moves(columns, base)
     if sorted(position for position, _ in keys) != list(range(len(keys))):
         raise SchemaViolationError("primaryKeyIndex must count 0, 1, … over the key columns")
     try:
@@ -183,6 +185,46 @@ def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]
         source_type=old.source_type if same else None,
         physical_name=None if physical == name != old.name else physical,
     )
+
+
+def moved(name: str) -> SchemaViolationError:
+    """Return the error of a column that would be inside of another one, or out of it."""
+    return SchemaViolationError(
+        f"column {name!r} cannot move into another column or out of one",
+        hints=("add a column of the same type there, without an id, and fill it",),
+    )
+
+
+def _refuse_moves(columns: Sequence[Column], base: Schema) -> None:
+    """Refuse a column that by its id is one of `base`, inside of another one or out of it.
+
+    One that also stands where it was has been copied, and its copy is new.
+    """
+    before: dict[int, int | None] = {}
+    given: list[tuple[int, int | None, str]] = []
+
+    def note(parent: int | None, parts: Sequence[Field]) -> None:
+        for part in parts:
+            before[part.id] = parent
+            note(part.id, children(part.type))
+
+    def walk(parent: int | None, parts: Sequence[Column]) -> None:
+        for part in parts:
+            text = str(part.get("id", ""))
+            number = int(text) if text.isdecimal() else None
+            if number in before:
+                given.append((number, parent, str(part["name"])))
+            inner = part.get("fields") or [
+                part[name] for name in ("element", "key", "value") if part.get(name)
+            ]
+            walk(-1 if number is None else number, inner)
+
+    note(None, base.fields)
+    walk(None, columns)
+    stayed = {number for number, parent, _ in given if before[number] == parent}
+    for number, _, name in given:
+        if number not in stayed:
+            raise moved(name)
 
 
 def _check_encodings(column: Column, old: Field | None) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import SchemaViolationError, UnsupportedTypeError
 from havasu_vc.model.arrow import source_type
+from havasu_vc.model.columns import moved
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
@@ -119,10 +120,7 @@ def _check_places(old: Schema, new: Schema) -> None:
     before, after = _parents(None, old.fields), _parents(None, new.fields)
     for number, (parent, name) in after.items():
         if number in before and before[number][0] != parent:
-            raise SchemaViolationError(
-                f"column {name!r} cannot move into another column or out of one",
-                hints=("add a column of the same type there and fill it",),
-            )
+            raise moved(name)
 
 
 def _parents(parent: int | None, fields: tuple[Field, ...]) -> dict[int, tuple[int | None, str]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spec.conformance import format_page, marks, read_rules, rule_tests
+from tests.spec.conformance import format_page, is_public, marks, read_rules, rule_tests
 from tests.support.golden import Golden
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance.md"
@@ -20,6 +20,12 @@ def test_every_rule_that_is_named_is_one() -> None:
 
     assert {rule for rule in rule_tests() if rule not in rules.texts} == set()
     assert {rule for rule in rules.not_applicable if rule not in rules.texts} == set()
+
+
+def test_every_rule_has_a_test_on_a_users_way() -> None:
+    inside = {rule for rule, tests in rule_tests().items() if not any(map(is_public, tests))}
+
+    assert inside == set()
 
 
 def test_no_rule_is_both_tested_and_said_not_to_apply() -> None:
