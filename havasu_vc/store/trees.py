@@ -42,6 +42,7 @@ __all__ = [
     "find_entry",
     "find_ids",
     "format_tree",
+    "parse_named",
     "parse_tree",
     "read_blob",
     "read_entries",
@@ -149,7 +150,11 @@ def read_named(source: ObjectSource, tree: ObjectId) -> Named:
         return {}
     if (known := _flat.get(tree)) is not None:
         return known
-    data = read_object(source, tree, "tree")
+    return parse_named(tree, read_object(source, tree, "tree"))
+
+
+def parse_named(tree: ObjectId, data: bytes) -> Named:
+    """Return what is in a tree of some bytes, by its name."""
     flat = FlatTree.read(data)
     if flat is None:
         return {name: (mode, identity) for mode, name, identity in _parsed(data, tree)}

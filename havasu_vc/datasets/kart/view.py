@@ -75,7 +75,14 @@ from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import EMPTY_TREE, Draft
-from havasu_vc.store.trees import TREE, Named, edit_tree, read_entries, read_named
+from havasu_vc.store.trees import (
+    TREE,
+    Named,
+    edit_tree,
+    parse_named,
+    read_entries,
+    read_named,
+)
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.build import NewKartDataset
@@ -90,6 +97,7 @@ HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 _REMEMBERED_FOLDERS = 16_384
+_FEW_FOLDERS = 16
 _inside: dict[str, Named] = {}
 """The trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
@@ -357,36 +365,44 @@ class KartDataset(StoredDataset):
 
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""
-        known: dict[bytes, Named] = {}
+        known = self._folders(folders)
         found: list[bytes | None] = []
         for folder, name in zip(folders, names, strict=True):
-            there = known.get(folder)
-            if there is None:
-                there = known[folder] = self._folder(folder)
-            leaf = there.get(name)
+            leaf = known[folder].get(name)
             found.append(None if leaf is None or leaf[0] == TREE else leaf[1])
         return found
 
-    def _folder(self, folder: bytes) -> Named:
-        """Return what a folder of features holds."""
-        if not self.features:
-            return {}
-        tree = self.features
-        for part in folder.split(b"/"):
-            below = self._inside(tree).get(part)
-            if below is None or below[0] != TREE:
-                return {}
-            tree = below[1].hex()
-        return self._inside(tree)
+    def _folders(self, folders: Iterable[bytes]) -> dict[bytes, Named]:
+        """Return what each folder of features holds; those of one level are read together."""
+        ways = {folder: folder.split(b"/") for folder in folders}
+        at = dict.fromkeys(ways, self.features)
+        for depth in range(max(map(len, ways.values()), default=0)):
+            self._bring(at.values())
+            for folder, way in ways.items():
+                if depth < len(way) and (tree := at[folder]):
+                    below = self._inside(tree).get(way[depth])
+                    at[folder] = "" if below is None or below[0] != TREE else below[1].hex()
+        self._bring(at.values())
+        return {folder: self._inside(tree) if tree else {} for folder, tree in at.items()}
+
+    def _bring(self, trees: Iterable[str]) -> None:
+        """Read many trees at once, so that they are known; few are as quickly read one by one."""
+        wanted = {tree for tree in trees if tree and tree not in _inside}
+        if len(wanted) > _FEW_FOLDERS and isinstance(self.objects, StoredFolder):
+            data = self.objects.read([bytes.fromhex(tree) for tree in wanted])
+            self._remember(zip(wanted, map(parse_named, wanted, data), strict=True))
+
+    def _remember(self, found: Iterable[tuple[str, Named]]) -> None:
+        for tree, named in found:
+            if len(_inside) >= _REMEMBERED_FOLDERS:
+                _inside.clear()
+            _inside[tree] = named
 
     def _inside(self, tree: str) -> Named:
         """Return what is in a tree, by name."""
-        known = _inside.get(tree)
-        if known is None:
-            if len(_inside) >= _REMEMBERED_FOLDERS:
-                _inside.clear()
-            known = _inside[tree] = read_named(self.folder.source, tree)
-        return known
+        if tree not in _inside:
+            self._remember([(tree, read_named(self.folder.source, tree))])
+        return _inside[tree]
 
     def emptied(self) -> KartDataset:
         """Return it with the same columns and no rows."""
