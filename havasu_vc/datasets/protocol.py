@@ -530,6 +530,10 @@ class DatasetInFiles(Dataset, Protocol):
         """The delete files as deltas have them."""
 
     @property
+    def delete_targets(self) -> Mapping[str, Collection[str]]:
+        """The data files that each delete file deletes from, as deltas have it, by sha256."""
+
+    @property
     def deletes(self) -> Mapping[str, tuple[Entry, ...]]:
         """Delete files by the data file that they delete from."""
 

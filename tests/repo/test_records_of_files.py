@@ -58,6 +58,7 @@ def told(view: HavasuDataset) -> dict[str, Any]:
     """Return what a dataset says of its files."""
     return {
         "rows": view.rows,
+        "targets": {file: sorted(targets) for file, targets in view.delete_targets.items()},
         "size": view.size,
         "in files": view.rows_in_files,
         "marks": view.marks & ((1 << 128) - 1),

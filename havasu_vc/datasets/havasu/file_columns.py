@@ -54,7 +54,7 @@ Mask = npt.NDArray[np.bool_]
 
 _KEPT = 8
 """Records of one table that are kept."""
-_VERSION = 2
+_VERSION = 3
 _HASH = 32
 _ALL = (1 << 128) - 1
 
@@ -136,6 +136,16 @@ class FileColumns:
     def deletes(self) -> Mask:
         """Which rows are of delete files."""
         return self._flags("deletes")
+
+    @cached_property
+    def targets(self) -> dict[str, tuple[str, ...]]:
+        """The data files that each delete file deletes from."""
+        found: dict[str, tuple[str, ...]] = {}
+        column = self.batch.column("targets")
+        for index in np.flatnonzero(self.deletes).tolist():
+            text = column[index].as_py().hex()
+            found[self.files[index]] = tuple(text[at : at + 64] for at in range(0, len(text), 64))
+        return found
 
     @cached_property
     def data(self) -> Mask:
@@ -249,7 +259,10 @@ class Record:
 
 # Making columns
 
-_FIELDS = ("delta", "blob", "epoch", "file", "file_known", "deletes", "edited", "rows", "size")
+_FIELDS = (
+    *("delta", "blob", "epoch", "file", "file_known"),
+    *("deletes", "edited", "rows", "size", "targets"),
+)
 
 
 def _batch(deltas: Iterable[tuple[Delta, ObjectId]], spans: Spans) -> pa.RecordBatch:
@@ -267,7 +280,7 @@ def _schema(spans: Spans) -> list[tuple[str, Any]]:
     key = pa.string() if spans.text else pa.int64()
     kinds = [
         *(pa.binary(20), pa.binary(20), pa.string(), pa.binary(32)),
-        *(pa.uint8(), pa.uint8(), pa.uint8(), pa.int64(), pa.int64()),
+        *(pa.uint8(), pa.uint8(), pa.uint8(), pa.int64(), pa.int64(), pa.binary()),
     ]
     sides = [(f"{side}{column}", pa.float64()) for column in spans.geometries for side in "wsen"]
     named = list(zip(_FIELDS, kinds, strict=True))
@@ -288,6 +301,7 @@ def _row(delta: Delta, blob: ObjectId, entry: Entry | None, spans: Spans) -> dic
         "edited": int(entry is not None and entry.origin is not Origin.IMPORT),
         "rows": 0 if entry is None else entry.rows,
         "size": 0 if entry is None else entry.size,
+        "targets": b"" if entry is None else bytes.fromhex("".join(entry.targets)),
         "span_known": int(known),
         "low": low if known else nothing,
         "high": high if known else nothing,

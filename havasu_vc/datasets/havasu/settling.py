@@ -30,21 +30,23 @@ __all__ = ["in_question", "without_place"]
 def without_place(view: DatasetInFiles) -> set[str]:
     """Return the delete files of a dataset that delete what is not live, or what another does."""
     live = view.stored_entries
-    homeless = {e.file for e in view.delete_entries if any(t not in live for t in e.targets)}
+    found = view.delete_targets.items()
+    homeless = {file for file, targets in found if any(each not in live for each in targets)}
     return homeless | _clashing(view)
 
 
 def in_question(view: DatasetInFiles) -> list[Entry]:
     """Return the delete files that must be read before any is believed; none, once they were."""
-    return [entry for found in _sharing(view).values() for entry in found]
+    entries = view.stored_entries
+    return [entries[file] for found in _sharing(view).values() for file in found]
 
 
-def _sharing(view: DatasetInFiles) -> dict[str, list[Entry]]:
+def _sharing(view: DatasetInFiles) -> dict[str, list[str]]:
     """Return the delete files of data files that have several, unless these were compared."""
-    sharing: dict[str, list[Entry]] = {}
-    for entry in view.delete_entries:
-        for target in entry.targets:
-            sharing.setdefault(target, []).append(entry)
+    sharing: dict[str, list[str]] = {}
+    for file, targets in view.delete_targets.items():
+        for target in targets:
+            sharing.setdefault(target, []).append(file)
     sharing = {target: found for target, found in sharing.items() if len(found) > 1}
     return {} if not sharing or is_sound(*_mark(view)) else sharing
 
@@ -59,11 +61,14 @@ def _clashing(view: DatasetInFiles) -> set[str]:
     if not sharing:
         return set()
     clashing: set[str] = set()
+    entries = view.stored_entries
     nothing = np.empty(0, np.int64)
     try:
         view.bring((), deletes=False)
         places = {
-            target: [read_positions(view.file_path(e)).get(target, nothing) for e in found]
+            target: [
+                read_positions(view.file_path(entries[file])).get(target, nothing) for file in found
+            ]
             for target, found in sharing.items()
         }
     except HavasuError:
@@ -74,8 +79,8 @@ def _clashing(view: DatasetInFiles) -> set[str]:
         twice = every[counts > 1]
         if len(twice):
             clashing |= {
-                entry.file
-                for entry, piece in zip(found, pieces, strict=True)
+                file
+                for file, piece in zip(found, pieces, strict=True)
                 if np.isin(twice, piece).any()
             }
     if not clashing:

@@ -322,7 +322,7 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def _settled(self) -> Settled:
         entries = self.stored_entries
-        if not self.delete_entries:
+        if not self.delete_targets:
             return Settled(entries)
         from havasu_vc.datasets.havasu.settling import without_place
 
@@ -336,11 +336,16 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def delete_entries(self) -> tuple[Entry, ...]:
         """The delete files as deltas have them."""
+        return tuple(self.stored_entries[file] for file in self.delete_targets)
+
+    @cached_property
+    def delete_targets(self) -> Mapping[str, Collection[str]]:
+        """The data files that each delete file deletes from, as deltas have it, by sha256."""
         columns = self._columns_of_files
         if columns is not None:
-            return tuple(self.stored_entries[f] for f in columns.files_where(columns.deletes))
+            return columns.targets
         entries = self.stored_entries.values()
-        return tuple(entry for entry in entries if entry.content is Content.DELETES)
+        return {each.file: each.targets for each in entries if each.content is Content.DELETES}
 
     @property
     def entries(self) -> Mapping[str, Entry]:
