@@ -1,38 +1,29 @@
 """Rows that a program holds: data frames and whatever else gives itself as Arrow, as a source.
 
 pandas, GeoPandas, Polars, DuckDB, PyArrow and lists of rows are taken as they are, and none of
-these libraries is imported for it. Geometries say what they are by GeoArrow's extension types,
-which GeoPandas writes; shapes in a column of pandas do not, and are refused with what to do.
+these libraries is imported for it, nor what lays out imports by a commit of rows. Geometries say
+what they are by GeoArrow's extension types, which GeoPandas writes; shapes in a column of pandas do
+not, and are refused with what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, InvalidArgumentError
-from havasu_vc.exchange.geoarrow import (
-    NATIVE_ENCODINGS,
-    FoundGeometry,
-    extension_geometry,
-    to_wkb,
-)
-from havasu_vc.exchange.layout import (
-    CrsNames,
-    GeometryColumn,
-    SourceLayout,
-    lay_out,
-    stored_batches,
-    stored_geometry,
-)
-from havasu_vc.exchange.source import MOST_BATCH_ROWS, Source, SourceOptions
 from havasu_vc.geo.crs import parse_crs, same_crs
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.geoarrow import FoundGeometry
+    from havasu_vc.exchange.layout import SourceLayout
+    from havasu_vc.exchange.source import Source, SourceOptions
 
 __all__ = ["WHERE", "FrameSource", "Rows", "arrow_table", "conforming", "open_frame"]
 
@@ -130,6 +121,9 @@ class FrameSource:
 
 def open_frame(rows: Rows, name: str, options: SourceOptions) -> Source:
     """Return rows as a source by a name, which is read as a file of Parquet would be."""
+    from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
+    from havasu_vc.exchange.layout import CrsNames, GeometryColumn, lay_out
+
     table, index = arrow_table(rows)
     if not table.column_names:
         raise InvalidArgumentError("these rows have no columns", hints=("give one row at least",))
@@ -164,12 +158,17 @@ def read_frame(
     table: pa.Table, layout: SourceLayout, natives: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows that are part of the task itself in stored types."""
+    from havasu_vc.exchange.layout import stored_batches
+    from havasu_vc.exchange.source import MOST_BATCH_ROWS
+
     batches = (_as_wkb(batch, natives) for batch in table.to_batches(MOST_BATCH_ROWS))
     yield from stored_batches(batches, layout, WHERE, first_row=1)
 
 
 def _as_wkb(batch: pa.RecordBatch, natives: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with plain columns of WKB instead of GeoArrow's native ones."""
+    from havasu_vc.exchange.geoarrow import to_wkb
+
     columns = [
         to_wkb(column, natives[name], name) if name in natives else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -178,7 +177,17 @@ def _as_wkb(batch: pa.RecordBatch, natives: Mapping[str, str]) -> pa.RecordBatch
 
 
 def _geometries(table: pa.Table) -> dict[str, FoundGeometry]:
-    found = {field.name: extension_geometry(field) for field in table.schema}
+    said = [
+        field
+        for field in table.schema
+        if isinstance(field.type, pa.BaseExtensionType)
+        or b"ARROW:extension:name" in (field.metadata or {})
+    ]
+    if not said:
+        return {}
+    from havasu_vc.exchange.geoarrow import extension_geometry
+
+    found = {field.name: extension_geometry(field) for field in said}
     return {name: geometry for name, geometry in found.items() if geometry is not None}
 
 
@@ -192,7 +201,12 @@ def conforming(table: pa.Table, schema: Schema, crs: Mapping[str, str]) -> pa.Ta
         plain = _VIEWS.get(field.type)  # of Polars and DuckDB; a column of them cannot be sorted
         if plain is not None:
             table = table.set_column(index, field.name, table.column(index).cast(plain))
-    for name, given in _geometries(table).items():
+    if not (geometries := _geometries(table)):
+        return table
+    from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS, to_wkb
+    from havasu_vc.exchange.layout import stored_geometry
+
+    for name, given in geometries.items():
         column = schema.by_name.get(name)
         if column is None or column.geometry is None:
             has = ", ".join(each.name for each in schema.geometries)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -398,9 +399,8 @@ class Transaction:
         if self._git.is_kart or (not havasu and (kart or version or old)):
             return
         for name, text in attributes_edits(self._git.objects, base, plan.folders).items():
-            if not any(
-                name.startswith(f"{path}/") for path in changes
-            ):  # it is replaced as a whole
+            above = accumulate(name.split("/")[:-1], "{}/{}".format)
+            if not any(folder in changes for folder in above):  # it is replaced as a whole
                 changes.setdefault(name, text)
 
     def _files(self, old: str | None, new: str) -> tuple[str, ...]:
@@ -464,9 +464,12 @@ class _Plan:
         if self.merge is not None or self.removed:
             return None
         found: dict[str, str | None] = {}
+        ids: dict[bytes, str] = {}  # all markers of a delta are one blob
         for path, change in changes.items():
             if isinstance(change, bytes):
-                found[path] = object_id("blob", change)
+                if change not in ids:
+                    ids[change] = object_id("blob", change)
+                found[path] = ids[change]
             elif change is None and path.split("/")[-3:-2] == ["data"]:
                 found[path] = None
             else:

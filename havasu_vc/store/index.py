@@ -94,7 +94,7 @@ def _set_entries(repository: GitRepository, entries: Mapping[str, ObjectId | Non
     gone = [path for path, blob in entries.items() if blob is None]
     added = [each for path in come for each in ("--cacheinfo", f"100644,{entries[path]},{path}")]
     arguments = [*added, "--force-remove", *gone, "--skip-worktree", *come]
-    if sum(len(os.fsencode(each)) + 1 for each in arguments) > _MOST_BYTES:
+    if len(os.fsencode("\0".join(arguments))) >= _MOST_BYTES:
         return False
     try:
         _patiently(lambda: repository.git("update-index", "--add", *arguments))

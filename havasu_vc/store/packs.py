@@ -284,6 +284,8 @@ def _parse_object_header(block: bytes) -> tuple[int, int, int]:
 
 RECENT = 1 << 15
 """Ids that the dict holds before they move to arrays."""
+FEW = 1 << 16
+"""Ids that are looked for in arrays alone: clearing the bitmap takes longer."""
 TOGETHER = (4, 16)
 """So many runs become one: fresh ones, and larger ones, of which merging takes more room."""
 
@@ -304,7 +306,7 @@ class ObjectPlaces:
         self._checks = array("I")
         self._runs: list[_Run] = []
         self._settled = 0
-        self._seen = bytearray(1 << _BITS - 3)
+        self._seen: bytearray | None = None
 
     def __len__(self) -> int:
         return self._settled + len(self._recent)
@@ -334,14 +336,14 @@ class ObjectPlaces:
                 found.setdefault(identity, at)
         if not found or not self._settled:
             return found
-        bits = _bits(np.array(list(found), "S20"))
-        marked = np.frombuffer(self._seen, np.uint8)[bits >> 3] >> (bits & 7) & 1
-        perhaps = np.flatnonzero(marked).tolist()
-        if perhaps:
-            listed = list(found)
-            for identity in (listed[place] for place in perhaps):
-                if self.find(identity) is not None:
-                    del found[identity]
+        perhaps = list(found)
+        if self._seen is not None:
+            bits = _bits(np.array(perhaps, "S20"))
+            marked = np.frombuffer(self._seen, np.uint8)[bits >> 3] >> (bits & 7) & 1
+            perhaps = [perhaps[place] for place in np.flatnonzero(marked).tolist()]
+        for identity in perhaps:
+            if self.find(identity) is not None:
+                del found[identity]
         return found
 
     def take(
@@ -359,8 +361,11 @@ class ObjectPlaces:
         """Return the offset of an object, None where it is not known."""
         if (recent := self._recent.get(identity)) is not None:
             return recent
-        bit = int.from_bytes(identity[:4]) >> _SHIFT
-        if not self._seen[bit >> 3] >> (bit & 7) & 1:
+        if self._seen is not None:
+            bit = int.from_bytes(identity[:4]) >> _SHIFT
+            if not self._seen[bit >> 3] >> (bit & 7) & 1:
+                return None
+        if not self._runs:
             return None
         # An array of fixed-width bytes ignores trailing zeros on both sides alike.
         wanted = np.array(identity, "S20")
@@ -428,6 +433,12 @@ class ObjectPlaces:
         return 0
 
     def _mark(self, ids: npt.NDArray[np.bytes_]) -> None:
+        if self._seen is None:
+            if self._settled + len(ids) <= FEW:
+                return
+            self._seen = bytearray(1 << _BITS - 3)
+            for run in self._runs:
+                self._mark(run[0])
         bits = _bits(ids)
         seen = np.frombuffer(self._seen, np.uint8)
         np.bitwise_or.at(seen, bits >> 3, (1 << (bits & 7)).astype(np.uint8))

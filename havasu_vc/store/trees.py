@@ -492,7 +492,7 @@ def edit_tree(sink: ObjectSink, base: ObjectId | None, changes: Mapping[str, Cha
         node = _node(nodes, path)
         node.changed, node.own = True, change
     root = nodes[""]
-    edited = _edited(sink, (TREE, bytes.fromhex(base or EMPTY_TREE)), root, "")
+    edited = _edited(sink, (TREE, bytes.fromhex(base or EMPTY_TREE)), root, "", {})
     if edited is None:
         return sink.write("tree", b"")
     return edited[1].hex()
@@ -514,17 +514,18 @@ def _node(nodes: dict[str, _Node], path: str) -> _Node:
 
 
 def _edited(
-    sink: ObjectSink, old: tuple[bytes, bytes] | None, node: _Node, path: str
+    sink: ObjectSink,
+    old: tuple[bytes, bytes] | None,
+    node: _Node,
+    path: str,
+    written: dict[bytes, tuple[bytes, bytes]],
 ) -> tuple[bytes, bytes] | None:
-    """Return mode and raw id of what stands at one path after the edit."""
+    """Return mode and raw id of what stands at one path after the edit.
+
+    `written` has those of blobs so far: all markers of a delta are one.
+    """
     if node.changed:
-        match node.own:
-            case None:
-                old = None
-            case Existing(id=identity, kind=kind, mode=mode):
-                old = (TREE if kind == "tree" else mode, bytes.fromhex(identity))
-            case data:
-                old = (BLOB, bytes.fromhex(sink.write("blob", data)))
+        old = _own(sink, node.own, written)
         if old is not None and old[0] != TREE and node.below:
             raise ValueError(f"{path!r} cannot be a file and have paths below it")
     if not node.below:
@@ -534,7 +535,11 @@ def _edited(
     changes: dict[bytes, tuple[bytes, bytes] | None] = {}
     for name, below in node.below.items():
         before = there.get(name)
-        edited = _edited(sink, before, below, f"{path}/{name.decode(errors='replace')}")
+        if below.below:
+            inside = f"{path}/{name.decode(errors='replace')}"
+            edited = _edited(sink, before, below, inside, written)
+        else:
+            edited = _own(sink, below.own, written)
         if edited != before:
             changes[name] = edited
     if not changes:
@@ -545,3 +550,19 @@ def _edited(
     known = there.data if isinstance(there, FlatTree) else None
     replaced = None if before_id is None else (before_id, known)
     return TREE, bytes.fromhex(sink.write("tree", data, before=replaced))
+
+
+def _own(
+    sink: ObjectSink, change: Change, written: dict[bytes, tuple[bytes, bytes]]
+) -> tuple[bytes, bytes] | None:
+    """Return mode and raw id of what a change puts at its path."""
+    match change:
+        case None:
+            return None
+        case Existing(id=identity, kind=kind, mode=mode):
+            return TREE if kind == "tree" else mode, bytes.fromhex(identity)
+        case data:
+            known = written.get(data)
+            if known is None:
+                known = written[data] = (BLOB, bytes.fromhex(sink.write("blob", data)))
+            return known

@@ -104,12 +104,13 @@ def test_packs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert names[0] == names[1] and len(names[0]) == 2
 
 
-@pytest.mark.parametrize("recent", [packs.RECENT, 190, 3])
+@pytest.mark.parametrize(("recent", "few"), [(packs.RECENT, packs.FEW), (190, 400), (3, 0)])
 @pytest.mark.few(1)
 def test_gits_index_of_a_pack_is_ours(
-    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, recent: int
+    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, recent: int, few: int
 ) -> None:
     monkeypatch.setattr(packs, "RECENT", recent)
+    monkeypatch.setattr(packs, "FEW", few)
     with repository.writer() as writer:
         for data in [b"", b"\0" * 5_000_000, *blobs(2_000)]:
             writer.write("blob", data)
@@ -131,12 +132,17 @@ def test_memory_is_bounded_by_writing_early(repository: GitRepository) -> None:
 
 
 @examples(30)
-@given(data=st.lists(st.binary(max_size=40), min_size=1, max_size=60), segment=st.integers(1, 9))
+@given(
+    data=st.lists(st.binary(max_size=40), min_size=1, max_size=60),
+    segment=st.integers(1, 9),
+    few=st.integers(0, 40),
+)
 def test_what_was_added_can_be_read_whatever_moved_to_arrays(
-    tmp_path_factory: pytest.TempPathFactory, data: list[bytes], segment: int
+    tmp_path_factory: pytest.TempPathFactory, data: list[bytes], segment: int, few: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packs, "RECENT", segment)
+        patch.setattr(packs, "FEW", few)
         # Ids that end in zeros and differ in few bytes are the hard ones for the arrays.
         ids = [(item + bytes(20))[:20] for item in data]
         writer = PackWriter(tmp_path_factory.mktemp("pack"))

@@ -112,10 +112,10 @@ class KeyCache:
             return
         arrays: tuple[npt.NDArray[np.generic], ...] = (self.keys, self.rows, self.positions)
         for array, checks in zip(arrays, self.checks, strict=True):
-            for block in blocks:
-                piece = array[block * _BLOCK : (block + 1) * _BLOCK]
-                if zlib.crc32(piece.data) != checks[block]:
-                    raise DamagedKeyCache
+            data, size = array.data.cast("B"), _BLOCK * array.itemsize
+            wanted = zip((blocks * size).tolist(), checks[blocks].tolist(), strict=True)
+            if any(zlib.crc32(data[start : start + size]) != check for start, check in wanted):
+                raise DamagedKeyCache
 
 
 class DamagedKeyCache(Exception):
