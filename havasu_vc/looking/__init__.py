@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from havasu_vc.looking.requests import RowsRequest as RowsRequest
     from havasu_vc.looking.requests import SeekRequest as SeekRequest
     from havasu_vc.looking.requests import ShowRequest as ShowRequest
+    from havasu_vc.looking.returned_columns import lost_values as lost_values
     from havasu_vc.looking.rows import read_row as read_row
     from havasu_vc.looking.rows import read_rows as read_rows
     from havasu_vc.looking.seeking import FoundRows as FoundRows
@@ -58,6 +59,7 @@ __getattr__ = loads(
         "git_diff": ["document_diff"],
         "other_files": ["file_changes"],
         "histories": ["commit_info", "log", "tiles_changed"],
+        "returned_columns": ["lost_values"],
         "showing": ["create_patch", "diff", "show"],
         "notebook": ["commit_html", "commits_html", "table_html"],
         "pages": ["RowPage", "read_page"],

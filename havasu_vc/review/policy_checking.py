@@ -26,6 +26,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.geo.bounds import reach_of_rows
 from havasu_vc.history.diff import bytes_between, diff_datasets
+from havasu_vc.looking import lost_values
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
@@ -200,11 +201,14 @@ def _hold(repo: OpenRepo, policy: Policy, versions: Iterable[_Versions]) -> None
 
 def broken_findings(repo: OpenRepo, request: BrokenRequest) -> tuple[PolicyFinding, ...]:
     """Return the broken datasets of a revision, which are against every policy."""
-    before = () if request.since is None else broken_datasets(repo, request.since)
+    since = request.since
+    before = () if since is None else broken_datasets(repo, since)
+    broken = broken_datasets(repo, request.revision).items()
+    found = [each for each in broken if each[0] not in before or each[0] in request.changed]
+    known = () if since is None or since.commit is None else (since.commit,)
+    found += lost_values(repo, [request.revision], known)
     return tuple(
-        PolicyFinding("broken", error.message, request.refuses, path)
-        for path, error in broken_datasets(repo, request.revision).items()
-        if path not in before or path in request.changed
+        PolicyFinding("broken", error.message, request.refuses, path) for path, error in found
     )
 
 

@@ -28,6 +28,7 @@ from havasu_vc.errors import (
     StateError,
     StorageError,
 )
+from havasu_vc.looking import lost_values
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, DataRemote, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
@@ -39,7 +40,7 @@ from havasu_vc.remotes.wanted import (
 )
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
-from havasu_vc.repo.soundness import require_sound
+from havasu_vc.repo.soundness import ALLOW, require_sound
 from havasu_vc.sharing.data_remotes import (
     default_remote,
     download,
@@ -123,7 +124,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     updates = _updates(repo, asked)
     changes = [update for update in updates if update.flag != "="]
     _require_sound(
-        repo, {each.commit: each.source for each in changes}, allowed=request.allow_broken
+        repo, name, {each.commit: each.source for each in changes}, allowed=request.allow_broken
     )
     if request.dry_run:
         return PushResult(shown, tuple(update.line for update in changes))
@@ -165,7 +166,7 @@ def push_data(
         # What was pushed may be written with spaces in it, as `HEAD@{1 day ago}`.
         told = [words for line in lines if len(words := line.rsplit(" ", 3)) == 4]
         named = [words[1] for words in told]
-        _require_sound(repo, {words[1]: words[0] for words in told})
+        _require_sound(repo, name, {words[1]: words[0] for words in told})
     wanted = sorted({commit for commit in named if set(commit) != {"0"}})
     shown = hidden_secrets(remote_address(repo, name, push=True))
     with _sent(repo, name, wanted, everything=lines is None) as (sent, claim):
@@ -174,17 +175,24 @@ def push_data(
     return PushResult(shown, (), len(sent), total_size(sent))
 
 
-def _require_sound(repo: OpenRepo, names: Mapping[str, str], *, allowed: bool = False) -> None:
+def _require_sound(
+    repo: OpenRepo, remote: str, names: Mapping[str, str], *, allowed: bool = False
+) -> None:
     """Raise where what is pushed has broken datasets; `names` are its refs by commit or tag.
 
     Older commits may have them: a repair does not rewrite what was.
     """
-    heads = (
+    heads = [
         replace(repo.resolve(commit), name=name.removeprefix("refs/heads/") or commit[:10])
         for commit, name in names.items()
         if commits_here(repo.git, [commit])
-    )
+    ]
     require_sound(repo, *heads, what="this push", allowed=allowed)
+    for path, error in lost_values(repo, heads, (f"--remotes={remote}",)):
+        if not allowed:
+            hints = (*error.hints, f"`{ALLOW}` carries it on as it is")
+            raise StateError(f"this push would carry it on: {error.message}", hints=hints)
+        repo.tell(path, error.message)
 
 
 @contextmanager

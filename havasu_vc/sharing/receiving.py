@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.errors import StateError
+from havasu_vc.looking import lost_values
 from havasu_vc.remotes.protocol import WantedFile, open_place
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.opened import OpenRepo
@@ -64,7 +65,10 @@ def check_received(repo: OpenRepo, lines: Sequence[str], *, data: bool = True) -
 def _broken(repo: OpenRepo, refs: dict[str, str]) -> Iterator[str]:
     for ref, identity in refs.items():
         if commits_here(repo.git, [identity]):
-            for error in broken_datasets(repo, replace(repo.resolve(identity), name=ref)).values():
+            revision = replace(repo.resolve(identity), name=ref)
+            for error in broken_datasets(repo, revision).values():
+                yield error.message
+            for _, error in lost_values(repo, [revision], ["--all"]):
                 yield error.message
 
 
