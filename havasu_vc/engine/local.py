@@ -117,7 +117,11 @@ class LocalEngine:
         from havasu_vc.engine.dealing import run_dealt_in
 
         folder = self._scratch.new_folder("dealt")
-        yield from run_dealt_in(self, folder, dealing, owners, description)
+
+        def run(tasks: Sequence[Task], what: str) -> Batches:
+            return self.run(tasks, description=what)
+
+        yield from run_dealt_in(run, folder, dealing, owners, description)
 
     def run_matched(self, comparison: Comparison) -> None:
         """Return None: parts in files of the scratch folder cost less here."""

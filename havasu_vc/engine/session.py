@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib.util
 import io
 import os
 import re
@@ -15,6 +16,7 @@ import shutil
 import signal
 import site
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -75,7 +77,9 @@ _OTHER_PYTHON = re.compile(
 )
 _OURS = ("spark.sql.session.timeZone",)
 """Settings that no default may change: what rows mean depends on it."""
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that starts tasks and passes bytes on: it takes half the CPU to start."""
 _WORKER_PATH = "spark.executorEnv.PYTHONPATH"
 _LOCAL_SETTINGS = {
     # Nothing here is for other machines to reach, and no name need resolve.
@@ -179,8 +183,8 @@ def start_session(
 ) -> tuple[SparkSession, bool]:
     """Return a session, and whether it was started here rather than found running.
 
-    Executors run the Python of `archives` if that is given: `env.tar.gz#environment`. On this
-    machine a `quick` JVM takes half the CPU to start, and compiles less for long queries.
+    Executors run the Python of `archives` if that is given: `env.tar.gz#environment`. A `quick`
+    JVM, here and of executors, takes half the CPU to start, and compiles less for long queries.
     """
     if master.startswith(CONNECT):
         return _connected(master, settings), True
@@ -192,9 +196,7 @@ def start_session(
     if running is not None:
         return running, False
     defaults = spark_defaults()
-    every: dict[str, str] = {}
-    if quick and is_local_master(master) and _JAVA_OPTIONS not in defaults:
-        every = {_JAVA_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+    every = {name: _QUICK_JAVA for name in _JAVA_OPTIONS if quick and name not in defaults}
     every |= {name: v for name, v in _SETTINGS.items() if name in _OURS or name not in defaults}
     if is_local_master(master):
         every |= {**_LOCAL_SETTINGS, "spark.local.dir": str(scratch)}
@@ -407,14 +409,34 @@ def ship_package(session: SparkSession) -> None:
 
 
 def zipped_package() -> bytes:
-    """Return this package as a zip file; the same bytes for the same files."""
+    """Return this package as a zip file; the same bytes for the same files.
+
+    Modules whose byte code is kept here are sent with it: no worker's process compiles them.
+    """
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(content, "w") as archive:
         for file in sorted(_PACKAGE.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 name = file.relative_to(_PACKAGE.parent).as_posix()
-                archive.writestr(zipfile.ZipInfo(name), file.read_bytes())
+                source = file.read_bytes()
+                archive.writestr(zipfile.ZipInfo(name), source)
+                if file.suffix == ".py" and (code := _byte_code(file, source)) is not None:
+                    archive.writestr(zipfile.ZipInfo(f"{name}c"), code)
     return content.getvalue()
+
+
+def _byte_code(file: Path, source: bytes) -> bytes | None:
+    """Return the byte code that Python kept of a module, to hold whatever a file's time is."""
+    try:
+        kept = Path(importlib.util.cache_from_source(str(file))).read_bytes()
+    except (OSError, NotImplementedError):
+        return None
+    magic, code = importlib.util.MAGIC_NUMBER, kept[16:]
+    head = struct.pack("<4sIII", magic, 0, int(file.stat().st_mtime), len(source) & 0xFFFFFFFF)
+    if kept[:16] != head:
+        return None
+    unchecked = 1
+    return struct.pack("<4sI", magic, unchecked) + importlib.util.source_hash(source) + code
 
 
 # Whether there is a Java that Spark can start with.

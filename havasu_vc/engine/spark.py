@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -38,13 +38,20 @@ from havasu_vc.engine.session import (
     cores_of,
     ensure_package,
     given_up,
+    is_connect,
     is_local_master,
     master_of,
     require_spark,
     shipped_name,
     start_session,
 )
-from havasu_vc.engine.spark_dealing import collected, dealing_frame, outcomes_of, results_of
+from havasu_vc.engine.spark_dealing import (
+    collected,
+    collected_by,
+    dealing_frame,
+    outcomes_of,
+    results_of,
+)
 from havasu_vc.engine.spark_matching import matched
 from havasu_vc.engine.spill import Scratch, read_segment
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, parse_error, run_chunks
@@ -120,13 +127,9 @@ class SparkEngine:
         if not self._shared and not anywhere:
             yield from self._near().run_each(tasks, description=description)
             return
-        self.progress.start(len(tasks), description)
-        try:
-            if tasks:
-                run = self._run_windows if self._shared else self._run_streamed
-                yield from run(tasks, description)
-        finally:
-            self.progress.finish()
+        yield from self._told(
+            tasks, description, self._run_windows if self._shared else self._run_streamed
+        )
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
         """Run the tasks, deal their rows out by a hash of `key`, return a task for each part."""
@@ -170,11 +173,11 @@ class SparkEngine:
             # Rows need not pass through the JVM to reach a task of the same machine.
             folder = self._scratch.new_folder("pieces")
             try:
-                yield from run_dealt_in(self, folder, dealing, owners, description)
+                yield from run_dealt_in(self._run_whole, folder, dealing, owners, description)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
-        pieces = dealing_frame(self.session(), dealing, len(owners))
+        pieces = dealing_frame(self.session(quick=True), dealing, len(owners))
         yield from self.run_owners(pieces, owners, description=description)
 
     def run_owners(
@@ -220,6 +223,26 @@ class SparkEngine:
     ) -> None:
         self.close()
 
+    def _run_whole(self, tasks: Sequence[Task], description: str) -> Batches:
+        """Yield the batches of tasks that each give little: as one job, so that no core waits."""
+        run = partial(self._run_windows, first=len(tasks))
+        with closing(self._told(tasks, description, run)) as results:
+            for _, batch in results:
+                yield batch
+
+    def _told(
+        self,
+        tasks: Sequence[Task],
+        description: str,
+        run: Callable[[Sequence[Task], str], NumberedBatches],
+    ) -> NumberedBatches:
+        self.progress.start(len(tasks), description)
+        try:
+            if tasks:
+                yield from run(tasks, description)
+        finally:
+            self.progress.finish()
+
     def _near(self) -> LocalEngine:
         """Return the engine of this machine, for what needs its files."""
         if self._here is None:
@@ -234,7 +257,7 @@ class SparkEngine:
     def _run_streamed(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
         """Run tasks where no folder is shared: what they yield comes through Spark itself."""
         done = 0
-        with closing(results_of(self.session(), tasks)) as rows:
+        with closing(results_of(self.session(quick=True), tasks)) as rows:
             for index, batches in rows:
                 self.progress.advance(index - done)
                 done = index
@@ -242,10 +265,18 @@ class SparkEngine:
                     yield index, batch
         self.progress.advance(len(tasks) - done)
 
-    def _run_windows(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
+    def _run_windows(
+        self, tasks: Sequence[Task], description: str, first: int | None = None
+    ) -> NumberedBatches:
         folder = self._scratch.new_folder("run")
-        session = self.session(quick=True)
-        run = WindowedRun(session, tasks, folder, budget=self.spill_budget, description=description)
+        run = WindowedRun(
+            self.session(quick=True),
+            tasks,
+            folder,
+            budget=self.spill_budget,
+            description=description,
+            first=first,
+        )
         reported = 0
 
         def report() -> None:
@@ -309,7 +340,8 @@ def _insist_visible(path: str) -> None:
 Window: TypeAlias = list[ChunkOutcome]
 """The outcome of one job, in task order."""
 
-_CHUNKS_PER_CORE = 3
+_CHUNKS_PER_CORE = 8
+"""Enough that the last ones end at about one time; each costs some 30 ms."""
 _FIRST_TASKS_PER_CORE = 4
 _GROWTH = 8
 _POLL_SECONDS = 0.1
@@ -336,7 +368,9 @@ class WindowedRun:
         *,
         budget: int,
         description: str,
+        first: int | None = None,
     ) -> None:
+        """Make a run; `first` is how many tasks its first job has, a few a core if nobody says."""
         self._session = session
         self._context = session.sparkContext
         self._cores = max(1, self._context.defaultParallelism)
@@ -349,7 +383,7 @@ class WindowedRun:
         self._stopping = threading.Event()
         self._finished = threading.Event()
         self._job: _Job | None = None
-        self._size = _FIRST_TASKS_PER_CORE * self._cores
+        self._size = first or _FIRST_TASKS_PER_CORE * self._cores
         self.done = 0
         """Tasks known to be done, as far as Spark tells."""
 
@@ -475,7 +509,7 @@ def _finished_chunks(tracker: Any, group: str) -> int:
 # middle, a page of Java for each attempt. Asked once for each cluster and process.
 
 
-_FACTS = "host string, place string, pyarrow string, obstore string"
+_FACTS = "host string, place string, pyarrow string"
 _TASKS_A_CORE = 2
 _asked: set[str] = set()
 
@@ -487,7 +521,7 @@ def probe(session: SparkSession) -> list[str]:
         return []
     count = cores_of(session) * _TASKS_A_CORE
     try:
-        rows = collected(session.range(0, count, 1, count).mapInArrow(_facts, _FACTS))
+        rows = _told_by(session, count)
     except EngineError as error:
         _, _, cause = error.message.partition(": ")
         if not cause:
@@ -500,14 +534,14 @@ def probe(session: SparkSession) -> list[str]:
             ),
         ) from error
     sent = shipped_name(session)
-    for row in rows:
-        if sent is not None and sent not in row.place:
+    for host, place, _ in rows:
+        if sent is not None and sent not in place:
             raise EngineError(
-                f"the worker on {row.host} runs another havasu-vc: {row.place}",
+                f"the worker on {host} runs another havasu-vc: {place}",
                 hints=("take it off the Python path of the workers: they are sent this one",),
             )
     _asked.add(application)
-    others = sorted({(row.pyarrow, row.host) for row in rows if row.pyarrow != pa.__version__})
+    others = sorted({(found, host) for host, _, found in rows if found != pa.__version__})
     return [
         f"the worker on {host} has pyarrow {found}, and this machine {pa.__version__}: rows are "
         "the same, names of files may not be"
@@ -515,13 +549,23 @@ def probe(session: SparkSession) -> list[str]:
     ]
 
 
-def _facts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _told_by(session: SparkSession, count: int) -> list[tuple[str, str, str]]:
+    """Return what so many tasks tell of where they run."""
+    if is_connect(session):
+        rows = collected(session.range(0, count, 1, count).mapInArrow(_facts_of_rows, _FACTS))
+        return [(row.host, row.place, row.pyarrow) for row in rows]
+    # Without SQL, whose first query costs the driver and each executor a second or two.
+    asked = session.sparkContext.parallelize(range(count), count).mapPartitions(_facts)
+    return collected_by(session, asked.collect, "the first task")
+
+
+def _facts(_: Iterable[object]) -> Iterator[tuple[str, str, str]]:
     package = sys.modules[__name__.partition(".")[0]]
-    for _ in batches:
-        try:
-            obstore = version("obstore")
-        except PackageNotFoundError:
-            obstore = None
-        values = [platform.node(), package.__file__ or "", pa.__version__, obstore]
-        columns = [pa.array([value], pa.string()) for value in values]
-        yield pa.RecordBatch.from_arrays(columns, ["host", "place", "pyarrow", "obstore"])
+    yield platform.node(), package.__file__ or "", pa.__version__
+
+
+def _facts_of_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for values in _facts(batch):
+            columns = [pa.array([value], pa.string()) for value in values]
+            yield pa.RecordBatch.from_arrays(columns, ["host", "place", "pyarrow"])

@@ -46,6 +46,7 @@ __all__ = [
     "by_part",
     "check_told",
     "collected",
+    "collected_by",
     "dealing_frame",
     "large_rows",
     "outcomes_of",
@@ -370,9 +371,14 @@ def _told(tasks: NumberedTasks) -> Iterator[pa.RecordBatch]:
 
 def collected(frame: DataFrame, what: str = "the edit") -> list[Any]:
     """Run a job in a thread of its own, so that Ctrl-C stops it, and return its rows."""
+    return collected_by(frame.sparkSession, frame.collect, what)
+
+
+def collected_by(session: SparkSession, collect: Callable[[], list[Any]], what: str) -> list[Any]:
+    """Run what collects the rows of a frame or an RDD, in the same way."""
     from pyspark import inheritable_thread_target
 
-    session = frame.sparkSession
+    context = None if is_connect(session) else session.sparkContext
     tag = f"havasu-vc-{uuid.uuid4().hex}"
     found: list[Any] = []
     failed: list[Exception] = []
@@ -381,9 +387,10 @@ def collected(frame: DataFrame, what: str = "the edit") -> list[Any]:
     def run() -> None:
         try:
             session.addTag(tag)
-            if not is_connect(session):  # there Python is stopped in any case
-                session.sparkContext.setInterruptOnCancel(True)
-            found.extend(frame.collect())
+            if context is not None:  # elsewhere Python is stopped in any case
+                context.addJobTag(tag)
+                context.setInterruptOnCancel(True)
+            found.extend(collect())
         except Exception as error:
             failed.append(error)
         finally:
@@ -397,6 +404,8 @@ def collected(frame: DataFrame, what: str = "the edit") -> list[Any]:
     except BaseException:
         with suppress(Exception):
             session.interruptTag(tag)
+            if context is not None:
+                context.cancelJobsWithTag(tag)
         done.wait(10)
         raise
     if failed:

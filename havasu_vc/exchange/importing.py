@@ -161,8 +161,11 @@ def write_partitioned(
 
 
 def chunks_of(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
-    """Return the tasks in a few runs, by size alone: the same input gives the same files."""
-    count = max(min(2, len(tasks)), min(-(-input_bytes // CHUNK_BYTES), len(tasks)), 1)
+    """Return the tasks in a few runs, by size alone: the same input gives the same files.
+
+    Their number is even, as the number of those who work on them mostly is.
+    """
+    count = max(min(2 * max(-(-input_bytes // (2 * CHUNK_BYTES)), 1), len(tasks)), 1)
     cuts = [round(i * len(tasks) / count) for i in range(count + 1)]
     return [list(tasks[a:b]) for a, b in pairwise(cuts) if b > a]
 

@@ -17,16 +17,20 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc import Repo
+from pyspark.sql import SparkSession
+
+from havasu_vc import Repo, SourceOptions
 from havasu_vc.datasets.havasu.live import live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.engine.settings import Settings
 from havasu_vc.spark import changes, read, session, write
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET
-from tests.bench.process_memory import MB, sampled
+from tests.bench.process_memory import MB, kind_of, sampled, tree
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 WARM, TIMES = 2, 5
 
@@ -117,6 +121,51 @@ def diverge(repo: str) -> dict[str, Any]:
     return {"rows": changed}
 
 
+def work(master: str, shared: str, small: str, *given: str) -> dict[str, Any]:
+    """Import, release, merge and compare in a session that has started, and time each.
+
+    `given` are the table and its release, and the repositories to import into, of the table, and
+    with the branch to merge. Where /proc tells, the processor time of this process and its JVM too.
+    """
+    table, release, empty, base, diverged = given
+    spark = SparkSession.builder.master(master).config("spark.ui.enabled", "false").getOrCreate()
+    engine = EngineSettings(session=spark, scratch=Path(shared))
+    settings = Settings(engine="spark", engine_settings=engine)
+    key = SourceOptions(primary_key=("fid",))
+    # Executors start, and load what tasks need.
+    warming = Repo.init(Path(shared, "warming"), settings=settings)
+    warming.import_(small, DATASET, options=key)
+    warming.import_(small, DATASET, replace=True)
+    works: dict[str, Callable[[], object]] = {
+        "import": lambda: Repo.open(empty, settings=settings).import_(table, DATASET, options=key),
+        "release": lambda: Repo.open(base, settings=settings).import_(
+            release, DATASET, replace=True
+        ),
+        "compare": lambda: counted(Repo.open(diverged, settings=settings)),
+        "merge": lambda: Repo.open(diverged, settings=settings).merge("side"),
+    }
+    found = {}
+    for name, each in works.items():
+        before = driver_seconds()
+        found[name] = [timed(each), driver_seconds() - before]
+    return found
+
+
+def counted(repo: Repo) -> int:
+    """Return how many rows `side` changes."""
+    return sum(len(batch) for diff in repo.diff("main...side") for batch in diff.changes)
+
+
+def driver_seconds() -> float:
+    """Return the processor time of this process and of the JVM that it started."""
+    used = time.process_time()
+    for process in tree(os.getpid()):
+        if kind_of(process) == "java":
+            words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            used += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return used
+
+
 def alternated(one: Callable[[], object], other: Callable[[], object]) -> list[float]:
     """Return the medians of two things that are measured in turn."""
     pairs = [(timed(one), timed(other)) for _ in range(WARM + TIMES)][WARM:]
@@ -153,7 +202,7 @@ def bytes_read(spark: SparkSession) -> int:
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    job.__name__: job for job in (reads, window, compare, update, change_all, diverge)
+    job.__name__: job for job in (reads, window, compare, update, change_all, diverge, work)
 }
 
 if __name__ == "__main__":

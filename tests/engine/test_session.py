@@ -1,5 +1,6 @@
 """What executors get, and what masters mean; sessions themselves are in `test_spark`."""
 
+import py_compile
 import subprocess
 import sys
 import zipfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.engine import session
 from havasu_vc.engine.session import is_local_master, start_session, zipped_package
 
 
@@ -53,7 +55,7 @@ def test_the_shipped_package_is_the_same_each_time() -> None:
     assert zipped_package() == zipped_package()
 
 
-def test_the_shipped_package_holds_sources_only(tmp_path: Path) -> None:
+def test_the_shipped_package_holds_every_source(tmp_path: Path) -> None:
     archive = tmp_path / "shipped.zip"
     archive.write_bytes(zipped_package())
     names = zipfile.ZipFile(archive).namelist()
@@ -61,13 +63,45 @@ def test_the_shipped_package_holds_sources_only(tmp_path: Path) -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
+def test_byte_code_that_is_kept_here_is_sent_and_old_byte_code_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "sent"
+    package.mkdir()
+    for name in ("__init__", "kept", "old", "never"):
+        (package / f"{name}.py").write_text("value = 1\n")
+        if name in ("kept", "old"):
+            py_compile.compile(str(package / f"{name}.py"))
+    (package / "old.py").write_text("value = 22\n")
+    monkeypatch.setattr(session, "_PACKAGE", package)
+    archive = tmp_path / "shipped.zip"
+    archive.write_bytes(zipped_package())
+    assert [each for each in zipfile.ZipFile(archive).namelist() if each.endswith("c")] == [
+        "sent/kept.pyc"
+    ]
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "import sent.kept, sent.old, sent.never;"
+        "print(sent.kept.__spec__.origin[-3:], sent.kept.value, sent.old.value, sent.never.value)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program, str(archive)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert done.stdout.split() == ["pyc", "1", "22", "1"]
+
+
 @pytest.mark.parametrize(
     ("master", "quick", "said", "wanted"),
     [
         ("local[2]", True, {}, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+        ("spark://head:7077", True, {}, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
         ("local[2]", True, {"spark.driver.extraJavaOptions": "-Dx=y"}, "-Dx=y"),
         ("local[2]", False, {}, None),
-        ("spark://head:7077", True, {}, None),
+        ("spark://head:7077", False, {}, None),
     ],
 )
 def test_a_jvm_that_only_starts_tasks_starts_quickly(

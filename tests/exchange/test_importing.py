@@ -177,6 +177,24 @@ def test_the_same_input_gives_the_same_files(tmp_path: Path) -> None:
     assert views[0].folder.tree_id("files") == views[1].folder.tree_id("files")
 
 
+@pytest.mark.parametrize(
+    ("megabytes", "tasks", "lengths"),
+    [
+        (1, 1, [1]),
+        (1, 10, [5, 5]),
+        (256, 10, [5, 5]),
+        (382, 10, [2, 3, 3, 2]),
+        (382, 3, [1, 1, 1]),
+        (1300, 60, [5] * 12),
+    ],
+)
+def test_work_is_cut_for_an_even_number(megabytes: int, tasks: int, lengths: list[int]) -> None:
+    given = [task_of(given_rows, number) for number in range(tasks)]
+    chunks = importing.chunks_of(given, megabytes << 20)
+    assert [len(chunk) for chunk in chunks] == lengths
+    assert [task for chunk in chunks for task in chunk] == given
+
+
 def test_an_empty_source_makes_an_empty_dataset(tmp_path: Path) -> None:
     view = imported(MemoryDatasets(tmp_path), [], KEYED)
 
