@@ -213,6 +213,10 @@ def revisions_and_filters(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the revisions and the filters that the person gave."""
     after = after_dashes(context)
+    for each in arguments[:1]:
+        # `..` of a path would be a range of revisions.
+        if context.info_name == "diff" and each.startswith("..") and os.path.isfile(each):
+            raise InvalidArgumentError(f"{each!r} is a file", hints=(_of_copies(each),))
 
     def is_revision(text: str) -> bool:
         try:
@@ -241,7 +245,7 @@ def revisions_and_filters(
             copy = context.info_name == "diff" and os.path.exists(first)
             raise InvalidArgumentError(
                 f"{first!r} is neither a revision nor a dataset",
-                hints=(f"`havasu-vc diff --from {first}` shows what was edited in a copy",)
+                hints=(_of_copies(first),)
                 if copy
                 else (
                     *_why(repo, first),
@@ -251,6 +255,10 @@ def revisions_and_filters(
                 ),
             )
     return revisions, filters
+
+
+def _of_copies(file: str) -> str:
+    return f"`havasu-vc diff --from {file}` shows what was edited in a copy"
 
 
 def _why(repo: Repo, text: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ from havasu_vc.model.types import (
     is_whole,
 )
 
-__all__ = ["Column", "columns_of", "schema_of", "type_of"]
+__all__ = ["Column", "columns_of", "moved", "schema_of", "type_of"]
 
 Column = dict[str, Any]
 """One column in Kart's JSON."""

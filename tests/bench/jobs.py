@@ -188,6 +188,10 @@ def ask_duckdb(repo: str, query: str) -> dict[str, Any]:
 
     files = [str(file) for file in data_files(repo)]
     text = query.format(f"read_parquet({files})")
+    if "ST_" in query:
+        from havasu_vc.exchange.duckdb_functions import load_extension
+
+        load_extension(duckdb.connect(":default:"), duckdb)
     return {"seconds": _second_time(lambda: duckdb.execute(text).fetchall())}
 
 

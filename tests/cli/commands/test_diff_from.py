@@ -94,7 +94,7 @@ def test_a_table_elsewhere(run: Run, repo: Path) -> None:
     assert told(run, "diff", "--from", table, "points:feature:8") == {}
 
 
-def test_what_is_refused(run: Run, repo: Path) -> None:
+def test_what_is_refused(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = repo.parent / "copy.gpkg"
     succeed(run("checkout", "--as", copy))
 
@@ -102,6 +102,10 @@ def test_what_is_refused(run: Run, repo: Path) -> None:
     assert hinted.exit_code == 2
     assert hinted.stderr.splitlines()[-1] == (
         f"Hint: `havasu-vc diff --from {copy}` shows what was edited in a copy"
+    )
+    monkeypatch.chdir(repo)
+    assert run("diff", f"../{copy.name}").stderr.splitlines()[-1] == (
+        f"Hint: `havasu-vc diff --from ../{copy.name}` shows what was edited in a copy"
     )
     assert run("diff", "HEAD", "--from", copy).exit_code == 2
     assert run("diff", "--from", repo.parent / "none.gpkg").exit_code == 48
