@@ -9,7 +9,7 @@ pieces between those that change are copied.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import lt
@@ -26,7 +26,7 @@ class FlatTree:
 
     __slots__ = ("_data", "_names", "_size")
 
-    def __init__(self, data: bytes, size: int, names: list[bytes]) -> None:
+    def __init__(self, data: bytes, size: int, names: Sequence[bytes]) -> None:
         """Take a tree's bytes, the length of an entry, and all names in order."""
         self._data = data
         self._size = size
@@ -46,8 +46,7 @@ class FlatTree:
         size = _size(data)
         if size is None:
             return None
-        end = size - 1 - _ID
-        names = [data[at : at + end - len(_HEAD)] for at in range(len(_HEAD), len(data), size)]
+        names = _namer(size, len(data) // size).unpack(data)
         if not all(map(lt, names, islice(names, 1, None))):
             return None
         return cls(data, size, names)
@@ -145,6 +144,13 @@ def flat_pairs(
 
 def _entries(data: bytes, size: int) -> set[bytes]:
     return set(_cutter(size, len(data) // size).unpack(data))
+
+
+@lru_cache(maxsize=1024)
+def _namer(size: int, count: int) -> Struct:
+    # One call cuts all names out of a tree.
+    head, foot = len(_HEAD), 1 + _ID
+    return Struct(f"{head}x{size - head - foot}s{foot}x" * count)
 
 
 @lru_cache(maxsize=1024)
