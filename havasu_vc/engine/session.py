@@ -22,14 +22,15 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 from urllib.parse import urlsplit
 
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECT",
     "OLDEST_JAVA",
+    "AnySession",
+    "BareSession",
     "application_of",
     "cause_of",
     "chosen_master",
     "cores_of",
     "ensure_package",
     "given_up",
+    "inheriting",
     "is_apart",
     "is_connect",
     "is_local_master",
@@ -54,11 +58,13 @@ __all__ = [
     "ship_package",
     "shipped_name",
     "spark_defaults",
+    "start_context",
     "start_session",
     "zipped_package",
 ]
 
 
+_T = TypeVar("_T")
 CONNECT = "sc://"
 """How addresses of Spark Connect servers begin."""
 _PACKAGE = Path(__file__).parents[1]
@@ -89,45 +95,68 @@ _LOCAL_SETTINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class BareSession:
+    """A context without a session: enough for tasks in Python, and there in half the time."""
+
+    sparkContext: SparkContext
+    """As a session calls it."""
+
+
+AnySession: TypeAlias = "SparkSession | BareSession"
+
+
+def inheriting(session: AnySession, work: Callable[[], None]) -> Callable[[], None]:
+    """Return work for a thread of its own, with the Spark properties of this one.
+
+    Nobody but us has set any of a context that we started.
+    """
+    from pyspark import inheritable_thread_target
+
+    if isinstance(session, BareSession):
+        return work
+    return cast("Callable[[], None]", inheritable_thread_target(session)(work))
+
+
 def is_local_master(master: str) -> bool:
     """Return whether a master runs its executors in the driver's own process."""
     return master == "local" or master.startswith("local[")
 
 
-def is_apart(session: SparkSession) -> bool:
+def is_apart(session: AnySession) -> bool:
     """Return whether a session's tasks run on other machines than this one."""
     return not is_local_master(master_of(session))
 
 
-def is_connect(session: SparkSession) -> bool:
+def is_connect(session: AnySession) -> TypeGuard[SparkSession]:
     """Return whether a session is one of Spark Connect, which has no context and no JVM here."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
-def master_of(session: SparkSession) -> str:
+def master_of(session: AnySession) -> str:
     """Return where a session runs; of Spark Connect no more is known than that it is a server."""
     return CONNECT if is_connect(session) else str(session.sparkContext.master)
 
 
-def application_of(session: SparkSession) -> str:
+def application_of(session: AnySession) -> str:
     """Return what tells one application from others, or one session of Spark Connect."""
     if is_connect(session):
         return str(cast("Any", session).session_id)
     return str(session.sparkContext.applicationId)
 
 
-def cores_of(session: SparkSession) -> int:
+def cores_of(session: AnySession) -> int:
     """Return how many tasks a session runs at a time, as Spark tells or shows."""
-    if not is_connect(session):
-        return max(session.sparkContext.defaultParallelism, 1)
-    name = application_of(session)
-    if name not in _cores:
-        from pyspark.sql import functions as F
+    if is_connect(session):
+        name = application_of(session)
+        if name not in _cores:
+            from pyspark.sql import functions as F
 
-        # A server does not tell, but deals rows out to as many tasks when nobody says.
-        parts = session.range(0, 1 << 12).select(F.spark_partition_id().alias("part"))
-        _cores[name] = max(parts.distinct().count(), 1)
-    return _cores[name]
+            # A server does not tell, but deals rows out to as many tasks when nobody says.
+            parts = session.range(0, 1 << 12).select(F.spark_partition_id().alias("part"))
+            _cores[name] = max(parts.distinct().count(), 1)
+        return _cores[name]
+    return max(session.sparkContext.defaultParallelism, 1)
 
 
 def chosen_master(master: str | None) -> str:
@@ -195,6 +224,32 @@ def start_session(
     running = SparkSession.getActiveSession() if SparkContext._active_spark_context else None
     if running is not None:
         return running, False
+    return _started(master, settings, scratch, archives, quick, _start), True
+
+
+def start_context(
+    master: str, settings: Mapping[str, str], scratch: Path, archives: str | None = None
+) -> BareSession | None:
+    """Return a context without a session; None where there is one, or where none can be alone."""
+    if master.startswith(CONNECT):
+        return None
+    require_spark()
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        return None
+    return BareSession(_started(master, settings, scratch, archives, True, _start_context))
+
+
+def _started(
+    master: str,
+    settings: Mapping[str, str],
+    scratch: Path,
+    archives: str | None,
+    quick: bool,
+    start: Callable[[Mapping[str, str], IO[bytes]], _T],
+) -> _T:
+    """Return what a function starts with all settings."""
     defaults = spark_defaults()
     every = {name: _QUICK_JAVA for name in _JAVA_OPTIONS if quick and name not in defaults}
     every |= {name: v for name, v in _SETTINGS.items() if name in _OURS or name not in defaults}
@@ -207,7 +262,7 @@ def start_session(
         python = f"./{archives.partition('#')[2] or Path(archives).name}/bin/python"
     with tempfile.TemporaryFile() as log, _own_interrupts(), _worker_python(master, python):
         try:
-            return _start(every, log), True
+            return start(every, log)
         except Exception as error:
             raise _not_started(master, error, log) from error
 
@@ -248,16 +303,28 @@ def _connected(remote: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _start(settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    _launch(settings, log)
+    return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def _start_context(settings: Mapping[str, str], log: IO[bytes]) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+
+    _launch(settings, log)
+    return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+
+
+def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
+    """Start the JVM; a process has one, which outlives its sessions."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
     if SparkContext._gateway is None:
-        # A process has one JVM, which outlives its sessions.
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
-    return SparkSession.builder.config(map=dict(settings)).getOrCreate()
 
 
 def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
@@ -309,7 +376,7 @@ def _worker_python(master: str, python: str | None) -> Iterator[None]:
             os.environ["PYSPARK_PYTHON"] = before
 
 
-def ensure_package(session: SparkSession) -> None:
+def ensure_package(session: AnySession) -> None:
     """Let the session's workers find this package: send it, unless they run where it is.
 
     What is sent is a zip file, which costs each task some tens of milliseconds.
@@ -382,13 +449,13 @@ _shipped: dict[str, Path] = {}
 _cores: dict[str, int] = {}
 
 
-def shipped_name(session: SparkSession) -> str | None:
+def shipped_name(session: AnySession) -> str | None:
     """Return what the file is called in which executors were sent this package, if they were."""
     found = _shipped.get(application_of(session))
     return None if found is None else found.name
 
 
-def ship_package(session: SparkSession) -> None:
+def ship_package(session: AnySession) -> None:
     """Send this package to the session's executors, once."""
     application = application_of(session)
     if application in _shipped:

@@ -33,16 +33,20 @@ from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.session import (
     CONNECT,
+    AnySession,
+    BareSession,
     application_of,
     chosen_master,
     cores_of,
     ensure_package,
     given_up,
+    inheriting,
     is_connect,
     is_local_master,
     master_of,
     require_spark,
     shipped_name,
+    start_context,
     start_session,
 )
 from havasu_vc.engine.spark_dealing import (
@@ -102,6 +106,7 @@ class SparkEngine:
         self._note = note
         self._shared = scratch is not None or not self.apart
         self._session = session
+        self._bare: BareSession | None = None
         self._prepared = False
         self._here: LocalEngine | None = None
         self._owned = False
@@ -145,17 +150,32 @@ class SparkEngine:
         """
         if self._session is None:
             local = self._scratch.new_folder("spark")
-            self._session, self._owned = start_session(
+            self._session, owned = start_session(
                 self._master, self._conf, local, self._archives, quick=quick
             )
-        if not self._prepared:
-            ensure_package(self._session)
-            if not is_local_master(self._master):
-                for text in probe(self._session):
-                    if self._note is not None:
-                        self._note(text)
-            self._prepared = True
+            self._owned = owned or self._bare is not None
+        self._prepare(self._session)
         return self._session
+
+    def _soonest(self) -> AnySession:
+        """Return what runs tasks in Python: a session, or a context alone, which starts sooner."""
+        if self._session is None and self._bare is None:
+            local = self._scratch.new_folder("spark")
+            self._bare = start_context(self._master, self._conf, local, self._archives)
+        if self._session is not None or self._bare is None:
+            return self.session(quick=True)
+        self._prepare(self._bare)
+        return self._bare
+
+    def _prepare(self, session: AnySession) -> None:
+        if self._prepared:
+            return
+        ensure_package(session)
+        if not is_local_master(self._master):
+            for text in probe(session):
+                if self._note is not None:
+                    self._note(text)
+        self._prepared = True
 
     def run_dealt(
         self,
@@ -206,7 +226,10 @@ class SparkEngine:
             run.stop()
         if self._owned and self._session is not None:
             self._session.stop()
-            self._session = None
+        elif self._bare is not None:
+            self._bare.sparkContext.stop()
+        if self._owned or self._bare is not None:
+            self._session = self._bare = None
             self._owned = self._prepared = False
         if self._here is not None:
             self._here.close()
@@ -270,7 +293,7 @@ class SparkEngine:
     ) -> NumberedBatches:
         folder = self._scratch.new_folder("run")
         run = WindowedRun(
-            self.session(quick=True),
+            self._soonest(),
             tasks,
             folder,
             budget=self.spill_budget,
@@ -362,7 +385,7 @@ class WindowedRun:
 
     def __init__(
         self,
-        session: SparkSession,
+        session: AnySession,
         tasks: Sequence[Task],
         folder: Path,
         *,
@@ -389,10 +412,8 @@ class WindowedRun:
 
     def start(self) -> None:
         """Submit the first job and go on from there."""
-        from pyspark import inheritable_thread_target
-
         # The caller's Spark properties hold for our jobs too: a scheduler pool, say.
-        submit = inheritable_thread_target(self._session)(self._submit)
+        submit = inheriting(self._session, self._submit)
         threading.Thread(target=submit, name="havasu-vc-spark", daemon=True).start()
         threading.Thread(target=self._watch, name="havasu-vc-spark-watch", daemon=True).start()
 
@@ -514,7 +535,7 @@ _TASKS_A_CORE = 2
 _asked: set[str] = set()
 
 
-def probe(session: SparkSession) -> list[str]:
+def probe(session: AnySession) -> list[str]:
     """Return what a person should know of a session's executors; raise if no task can run there."""
     application = application_of(session)
     if application in _asked:
@@ -549,7 +570,7 @@ def probe(session: SparkSession) -> list[str]:
     ]
 
 
-def _told_by(session: SparkSession, count: int) -> list[tuple[str, str, str]]:
+def _told_by(session: AnySession, count: int) -> list[tuple[str, str, str]]:
     """Return what so many tasks tell of where they run."""
     if is_connect(session):
         rows = collected(session.range(0, count, 1, count).mapInArrow(_facts_of_rows, _FACTS))

@@ -27,7 +27,15 @@ import pyarrow as pa
 
 from havasu_vc.engine.dealing import OwnedPiece, given_to
 from havasu_vc.engine.protocol import Batches, checked_batches
-from havasu_vc.engine.session import cores_of, given_up, is_connect, setting
+from havasu_vc.engine.session import (
+    AnySession,
+    BareSession,
+    cores_of,
+    given_up,
+    inheriting,
+    is_connect,
+    setting,
+)
 from havasu_vc.engine.spill import read
 from havasu_vc.engine.worker import forget_archives, parse_error, pickled_error
 from havasu_vc.errors import EngineError, HavasuError
@@ -374,10 +382,8 @@ def collected(frame: DataFrame, what: str = "the edit") -> list[Any]:
     return collected_by(frame.sparkSession, frame.collect, what)
 
 
-def collected_by(session: SparkSession, collect: Callable[[], list[Any]], what: str) -> list[Any]:
+def collected_by(session: AnySession, collect: Callable[[], list[Any]], what: str) -> list[Any]:
     """Run what collects the rows of a frame or an RDD, in the same way."""
-    from pyspark import inheritable_thread_target
-
     context = None if is_connect(session) else session.sparkContext
     tag = f"havasu-vc-{uuid.uuid4().hex}"
     found: list[Any] = []
@@ -386,7 +392,8 @@ def collected_by(session: SparkSession, collect: Callable[[], list[Any]], what: 
 
     def run() -> None:
         try:
-            session.addTag(tag)
+            if not isinstance(session, BareSession):
+                session.addTag(tag)
             if context is not None:  # elsewhere Python is stopped in any case
                 context.addJobTag(tag)
                 context.setInterruptOnCancel(True)
@@ -396,14 +403,15 @@ def collected_by(session: SparkSession, collect: Callable[[], list[Any]], what: 
         finally:
             done.set()
 
-    target = inheritable_thread_target(session)(run)
+    target = inheriting(session, run)
     threading.Thread(target=target, name="havasu-vc-spark", daemon=True).start()
     try:
         while not done.wait(_POLL_SECONDS):
             pass
     except BaseException:
         with suppress(Exception):
-            session.interruptTag(tag)
+            if not isinstance(session, BareSession):
+                session.interruptTag(tag)
             if context is not None:
                 context.cancelJobsWithTag(tag)
         done.wait(10)
