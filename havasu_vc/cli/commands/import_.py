@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Imported, TakenTable
     from havasu_vc.transfer import TableInfo
 
-__all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
+__all__ = [
+    "command",
+    "import_object",
+    "key_option",
+    "make_karts_copy",
+    "tell_import",
+    "with_key",
+]
 
 
 AUTO = "auto"
@@ -95,18 +102,29 @@ def _renames(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-@click.command("import", cls=Command)
-@click.argument("source", shell_complete=complete_files, required=False)
-@click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
-@click.option("--list-formats", "formats", is_flag=True, help="List what can be imported and stop.")
-@click.option("--list", "do_list", is_flag=True, help="List the layers of SOURCE and stop.")
-@click.option(
+key_option = click.option(
     "--primary-key",
     metavar="COLUMN,...",
     multiple=True,
     help="The columns that tell rows apart; by default what the file says. `auto` takes that, or "
     "the likeliest column whose values are unique and never null.",
 )
+
+
+def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) -> ImportRequest:
+    """Return an import that takes the key which options name, or finds one."""
+    options = dataclasses.replace(
+        asked.options or SourceOptions(), primary_key=_key(given, none=none)
+    )
+    return dataclasses.replace(asked, options=options, find_key=parse_names(given) == (AUTO,))
+
+
+@click.command("import", cls=Command)
+@click.argument("source", shell_complete=complete_files, required=False)
+@click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
+@click.option("--list-formats", "formats", is_flag=True, help="List what can be imported and stop.")
+@click.option("--list", "do_list", is_flag=True, help="List the layers of SOURCE and stop.")
+@key_option
 @click.option("--no-primary-key", is_flag=True, help="Compare rows as wholes, without a key.")
 @takes(
     ImportRequest,
@@ -199,14 +217,11 @@ def command(
         _list(source, invocation)
         return
     asked = _named(request, source, table, destinations)
-    key = _key(primary_key, none=no_primary_key)
-    options = _options(reading or SourceOptions(), raster or RasterReading(), key)
+    options = _options(reading or SourceOptions(), raster or RasterReading())
     asked = dataclasses.replace(
-        asked,
-        options=options,
-        replace=request.replace or request.replace_ids is not None,
-        find_key=parse_names(primary_key) == (AUTO,),
+        asked, options=options, replace=request.replace or request.replace_ids is not None
     )
+    asked = with_key(asked, primary_key, none=no_primary_key)
     _check(asked, options, replaces=request.replace)
     leave_frames_out()
     repo = invocation.open_repo()
@@ -225,13 +240,11 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replace
     tell_import(invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry)
 
 
-def _options(
-    reading: SourceOptions, raster: RasterReading, key: tuple[str, ...] | None
-) -> SourceOptions:
+def _options(reading: SourceOptions, raster: RasterReading) -> SourceOptions:
     """Return how a source is read: a place of images by a URL means that they stay outside."""
     outside = raster.out_db or raster.url_base is not None
     raster = dataclasses.replace(raster, out_db=outside)
-    return dataclasses.replace(reading, primary_key=key, raster=raster)
+    return dataclasses.replace(reading, raster=raster)
 
 
 def _named(

@@ -10,12 +10,19 @@ import click
 
 from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
-from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_import
+from havasu_vc.cli.commands.import_ import (
+    import_object,
+    key_option,
+    make_karts_copy,
+    tell_import,
+    with_key,
+)
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import SourceNotFoundError, StateError, StorageError
 from havasu_vc.exchange.addresses import short_place
 from havasu_vc.library import Repo
+from havasu_vc.transfer import ImportRequest
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Imported, Initialized
@@ -36,6 +43,7 @@ __all__ = ["command"]
     metavar="SOURCE",
     help="Also import all layers of SOURCE, as the first commit.",
 )
+@key_option
 @click.option("-m", "--message", metavar="TEXT", help="The message of that commit.")
 @click.option(
     "--workingcopy",
@@ -57,6 +65,7 @@ def command(
     kart: bool,
     branch: str | None,
     source: str | None,
+    primary_key: tuple[str, ...],
     message: str | None,
     location: str | None,
     no_checkout: bool,
@@ -72,6 +81,8 @@ def command(
         raise click.UsageError("--workingcopy goes with --kart, and not with --bare")
     if message is not None and source is None:
         raise click.UsageError("-m is the message of --import, which is not given")
+    if primary_key and source is None:
+        raise click.UsageError("--primary-key is of --import, which is not given")
     limits = None
     if spatial_filter is not None:
         from havasu_vc.repo.spatial_filters import parse_spatial_filter
@@ -98,7 +109,8 @@ def command(
         repo.workspace.set_spatial_filter(limits)
     imported: Imported | None = None
     if source is not None:
-        imported = _import(invocation, repo, parse_source(source), message, place)
+        asked = ImportRequest(parse_source(source), all_layers=True, message=message)
+        imported = _import(invocation, repo, with_key(asked, primary_key), place)
         if not no_checkout:
             make_karts_copy(invocation, repo)
     value: Initialized = {
@@ -110,14 +122,13 @@ def command(
     invocation.result("havasu.init/v1", value)
 
 
-def _import(
-    invocation: Invocation, repo: Repo, source: str, message: str | None, place: Path
-) -> Imported:
+def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Path) -> Imported:
     """Take all layers of a source into a repository that was just made."""
+    source = str(asked.location)
     if is_called_kart():
         invocation.say(f"Reading {short_place(source)}")
     try:
-        result = repo.import_(source, all_layers=True, message=message)
+        result = repo.import_.by(asked)
     except SourceNotFoundError:
         if is_called_kart():
             _take_back(repo, place)

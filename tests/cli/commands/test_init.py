@@ -80,3 +80,15 @@ def test_a_file_system_without_hard_links_will_do(
     assert invoke(["-C", repo, "export", "points", away / "points.csv"]).exit_code == 2
     assert not (repo / ".git/gc.pid").exists()
     assert sorted(path.name for path in away.iterdir()) == ["delta", "iceberg", "points.csv"]
+
+
+@pytest.mark.parametrize(("given", "column"), [("auto", "id"), ("name", "name")])
+def test_an_import_at_once_takes_a_key(
+    given: str, column: str, tmp_path: Path, csv_file: Path
+) -> None:
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", repo, "--import", csv_file, "--primary-key", given]))
+
+    assert f"key: {column}" in succeed(invoke(["-C", repo, "describe", "table"])).stdout
+    refused = invoke(["init", tmp_path / "other", "--primary-key", "id"])
+    assert refused.exit_code == 2 and not (tmp_path / "other").exists()
