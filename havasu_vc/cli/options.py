@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -21,6 +21,9 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import PROGRESS, Invocation
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.store.object_urls import in_bucket
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = [
     "PLACE",
@@ -68,6 +71,13 @@ class _Place(click.ParamType[Any]):
             return value
         text = str(value)
         return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
 
 
 PLACE = _Place()

@@ -26,6 +26,7 @@ from havasu_vc.transfer import ImportRequest
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Imported, Initialized
+    from havasu_vc.repo.spatial_filters import SpatialFilter
 
 __all__ = ["command"]
 
@@ -83,13 +84,7 @@ def command(
         raise click.UsageError("-m is the message of --import, which is not given")
     if primary_key and source is None:
         raise click.UsageError("--primary-key is of --import, which is not given")
-    limits = None
-    if spatial_filter is not None:
-        from havasu_vc.repo.spatial_filters import parse_spatial_filter
-
-        limits = parse_spatial_filter(spatial_filter, invocation.folder)
-        if limits.reference is not None:
-            raise click.UsageError("a new repository has no object that could be --spatial-filter")
+    limits = None if spatial_filter is None else _limits(spatial_filter, invocation.folder)
     place = invocation.folder / (directory or "")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -120,6 +115,16 @@ def command(
         "imported": imported,
     }
     invocation.result("havasu.init/v1", value)
+
+
+def _limits(text: str, folder: Path) -> SpatialFilter:
+    """Return the spatial filter that is asked for."""
+    from havasu_vc.repo.spatial_filters import parse_spatial_filter
+
+    limits = parse_spatial_filter(text, folder)
+    if limits.reference is not None:
+        raise click.UsageError("a new repository has no object that could be --spatial-filter")
+    return limits
 
 
 def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Path) -> Imported:

@@ -42,7 +42,14 @@ def test_names_of_the_repository_are_offered(run: Run, repo: Path) -> None:
 def test_the_shell_offers_files_where_a_file_is_meant(repo: Path) -> None:
     found = ShellComplete(cli, {}, "havasu-vc", "_HAVASU_VC_COMPLETE")
     here = ["-C", str(repo)]
-    for arguments in (["import"], ["clone"], ["validate"], ["export", "points"], ["apply"]):
+    for arguments in (
+        ["import"],
+        ["clone"],
+        ["validate"],
+        ["export", "points"],
+        ["apply"],
+        ["diff", "--from"],
+    ):
         (item,) = found.get_completions([*here, *arguments], "../da")
         assert (item.type, item.value) == ("file", "../da")
     assert offered([*here, "validate"], "po") == ["points"]
@@ -89,11 +96,26 @@ complete -C "havasu-vc -C repo export p"
 complete -C "havasu-vc -C repo diff main...postp"
 complete -C "havasu-vc -C repo diff --st"
 """
+# Its own functions that offer words are for the line that is being edited alone.
+ZSH = """\
+compdef() { }
+_describe() { print -r -- "${${(P)3}[1]%%:*}" }
+compadd() { print -r -- "${${(P)argv[-1]}[1]}" }
+source ./script
+answer() { words=("$@"); CURRENT=$#; _havasu_vc_completion }
+answer havasu-vc swi
+answer havasu-vc -C repo switch postp
+answer havasu-vc -C repo export p
+answer havasu-vc -C repo diff main...postp
+answer havasu-vc -C repo diff --st
+"""
 EXPECTED = ["switch", "postponed", "points", "main...postponed", "--stat"]
 
 
 @pytest.mark.parametrize(
-    ("shell", "asking"), [("bash", BASH), ("fish", FISH)], ids=["bash", "fish"]
+    ("shell", "asking"),
+    [("bash", BASH), ("fish", FISH), ("zsh", ZSH)],
+    ids=["bash", "fish", "zsh"],
 )
 @pytest.mark.thorough
 def test_a_shell_completes(shell: str, asking: str, run: Run, repo: Path, tmp_path: Path) -> None:
