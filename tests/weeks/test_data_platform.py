@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import invoke
 from tests.serving.server import catalog, serving
-from tests.weeks.week import Rows, User, compared, made_by_kart
+from tests.weeks.week import Rows, User, census, compared
 
 COLUMNS = pa.schema(
     [
@@ -25,21 +25,6 @@ COLUMNS = pa.schema(
 
 def table(rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(list(rows.values()), COLUMNS)
-
-
-def census(shared_data: Path, folder: Path) -> Rows:
-    """Return the counties of the census of 2000, of a repository that Kart made."""
-    rows = User(made_by_kart(shared_data, "table", folder), "OBJECTID").rows("countiestbl")
-    return {
-        key: {
-            "id": key,
-            "name": row["NAME"],
-            "state": row["STATE_NAME"],
-            "area": row["AREA"],
-            "people": row["POP2000"],
-        }
-        for key, row in rows.items()
-    }
 
 
 @pytest.mark.thorough

@@ -86,3 +86,18 @@ def made_by_kart(shared_data: Path, name: str, folder: Path) -> Path:
     subprocess.run(["tar", "--no-same-owner", "-xzf", archive, "-C", folder], check=True)
     (inside,) = folder.iterdir()
     return inside
+
+
+def census(shared_data: Path, folder: Path) -> Rows:
+    """Return the counties of the census of 2000, of a repository that Kart made."""
+    rows = User(made_by_kart(shared_data, "table", folder), "OBJECTID").rows("countiestbl")
+    return {
+        key: {
+            "id": key,
+            "name": row["NAME"],
+            "state": row["STATE_NAME"],
+            "area": row["AREA"],
+            "people": row["POP2000"],
+        }
+        for key, row in rows.items()
+    }
