@@ -31,6 +31,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     MissingProgramError,
     UnsupportedTypeError,
+    nearest,
 )
 from havasu_vc.exchange.duckdb_functions import (
     SAME,
@@ -74,6 +75,8 @@ SECONDS = 60.0
 _BATCH_ROWS = 1 << 14
 _MISSING = re.compile(r"Catalog Error: Table with name (.+) does not exist")
 _NO_FUNCTION = re.compile(r"Function with name \"?(st_\w+)", re.IGNORECASE)
+_NAMED = re.compile(r'Function with name (\w+)|Referenced column "([^"]+)"')
+_OFFERED = re.compile(r"^(?:Candidate bindings: |Did you mean ).*$", re.MULTILINE)
 _KIND_OF_ERROR = re.compile(r"^(?:[A-Z][a-z]+ )+Error: ")
 
 
@@ -314,6 +317,10 @@ def _query_error(said: str) -> Exception:
     error = InvalidArgumentError(f"DuckDB: {_KIND_OF_ERROR.sub('', line)}")
     if _NO_FUNCTION.search(line) and "spatial" in said:
         error.hints = ("pip install 'havasu-vc[spatial]' brings DuckDB's spatial extension",)
+    elif (offered := _OFFERED.search(said)) and (named := _NAMED.search(line)):
+        names = re.findall(r'"([^"]+)"', offered[0])
+        columns = (f"there is {', '.join(names)}",) if named[2] else ()
+        error.hints = nearest(named[1] or named[2], names) or columns
     return error
 
 

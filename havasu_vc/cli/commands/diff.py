@@ -16,7 +16,7 @@ from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import PLACE, RevisionCommand
 from havasu_vc.cli.output import opened_output
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.writers import JsonStyle
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOpt
     if named is not None and named[0] not in repo.datasets():
         print_row(invocation, repo, named, options)
         return 0
+    if len(arguments) == 1:
+        _refuse_path_at(repo, arguments[0])
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
     equal_ones = options.output_format == "json-lines"
@@ -131,6 +133,26 @@ def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOpt
         revisions=(f"{revision}^?..{revision}", filters),
         with_files=True,
     )
+
+
+def _refuse_path_at(repo: Repo, text: str) -> None:
+    """Answer `REV:DATASET`, which git would show whole."""
+    revision, colon, path = text.partition(":")
+    if not colon or ":" in path or revision in repo.datasets():
+        return
+    try:
+        known = repo.datasets(revision)
+    except HavasuError:
+        return
+    if path.strip("/") in known:
+        path = path.strip("/")
+        raise InvalidArgumentError(
+            f"{path!r} is a dataset, and `show` tells what a commit changed",
+            hints=(
+                f"`havasu-vc cat {path}@{revision}` prints its rows as they were",
+                f"`havasu-vc show {revision} {path}` shows what the commit changed of it",
+            ),
+        )
 
 
 _NAME = re.compile(r"([^:]+):([^:]+):feature:(.+)", re.DOTALL)

@@ -114,3 +114,26 @@ def test_what_is_refused(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) 
     copy.write_bytes(b"no GeoPackage")
     damaged = run("diff", "--from", copy)
     assert damaged.exit_code == 28 and damaged.stderr.count("Error") == 1
+
+
+def test_a_dataset_at_a_revision_is_printed_by_another_command(run: Run) -> None:
+    refused = run("show", "HEAD^:points")
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[1:] == [
+        "Hint: `havasu-vc cat points@HEAD^` prints its rows as they were",
+        "Hint: `havasu-vc show HEAD^ points` shows what the commit changed of it",
+    ]
+    assert "id" in succeed(run("cat", "points@HEAD^")).stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("SELECT nme FROM points", "did you mean 'name'?"),
+        ("SELECT qqqq FROM points", "there is "),
+        ("SELECT abss(1)", "did you mean 'abs'?"),
+    ],
+)
+def test_names_that_a_query_has_not_are_answered(run: Run, query: str, hint: str) -> None:
+    refused = run("sql", query)
+    assert refused.exit_code != 0 and refused.stderr.splitlines()[-1].startswith(f"Hint: {hint}")
