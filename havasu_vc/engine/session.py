@@ -224,7 +224,8 @@ def start_session(
     running = SparkSession.getActiveSession() if SparkContext._active_spark_context else None
     if running is not None:
         return running, False
-    return _started(master, settings, scratch, archives, quick, _start), True
+    ours = SparkContext._active_spark_context is None
+    return _started(master, settings, scratch, archives, quick, _start), ours
 
 
 def start_context(
