@@ -180,3 +180,27 @@ def test_owners_merge_as_one_does(
     assert {key: row for key, row in held.items() if key not in clashes} == expected
     assert found[1] == found[0]
     assert found[2] == found[0]
+
+
+def test_a_merge_that_writes_a_file_again_closes_the_epoch(tmp_path: Path) -> None:
+    """Rows that only move to another file have no marker, and git must not merge past that."""
+    repo = empty_repo(tmp_path / "repo")
+    base: dict[int, Any] = dict.fromkeys(range(200), ("a", 0))
+    release(repo, tmp_path, base, ("id",))
+    (file,) = require_files(repo.dataset("t")).data_entries
+    repo.create_branch("dev")
+    # Their edits are many, if few at a time, and ours but for one, so the merge changes few rows.
+    for branch, last in (("main", 149), ("dev", 150)):
+        repo.switch(branch)
+        for gone in (50, 100, last):
+            left = {key: row for key, row in base.items() if key >= gone}
+            alike = {199: ("of both", 9), 190 if branch == "main" else 191: ("apart", 1)}
+            release(repo, tmp_path, {**left, **alike}, ("id",))
+    repo.switch("main")
+    before = require_files(repo.dataset("t")).epoch
+    with owners(2000):
+        result = repo.merge("dev")
+    assert result.changes["t"].total == 2
+    view = require_files(repo.dataset("t"))
+    assert file.file not in view.entries
+    assert view.epoch != before
