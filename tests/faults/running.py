@@ -26,7 +26,7 @@ from typing import NoReturn
 from tests.faults import seccomp
 from tests.faults.calls import SYNCS, WRITES, Call, describe, watched
 
-__all__ = ["FAULTS", "Fault", "Outcome", "run"]
+__all__ = ["FAULTS", "NOW", "Fault", "Outcome", "run"]
 
 FAULTS = ("kill", "die", "full", "eio", "short", "unread")
 """kill: SIGKILL to everything. die: SIGKILL to the git that makes the call, alone. full: the disk
@@ -35,7 +35,7 @@ half, and the next goes on. unread: a call that only reads fails."""
 
 SECONDS = 60.0
 """How long a command may take."""
-_NOW = int(time.time()) + 600
+NOW = int(time.time()) + 600
 """What time it is in every command; later than all that was made for it."""
 
 
@@ -176,7 +176,7 @@ def _be_the_command(
         os.dup2(nowhere, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        date = f"{_NOW} +0000"
+        date = f"{NOW} +0000"
         os.environ |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, **environment}
         _be_the_same_each_time(again)
         with to:
@@ -207,8 +207,8 @@ def _be_the_same_each_time(again: int) -> None:
             yield draw.randbytes(8).hex()
 
     tempfile._name_sequence = names()  # type: ignore[attr-defined]
-    time.time = lambda: float(_NOW)
-    time.time_ns = lambda: _NOW * 10**9
+    time.time = lambda: float(NOW)
+    time.time_ns = lambda: NOW * 10**9
 
 
 def _supervise(watch: _Watch, listener: int) -> None:
