@@ -311,16 +311,16 @@ class Database(_Connected):
 def _query_error(said: str) -> Exception:
     """Return what DuckDB says of a query as an error of one line."""
     line = next((line.strip() for line in said.splitlines() if line.strip()), "it failed")
-    missing = _MISSING.search(line)
-    if missing is not None:
+    if (missing := _MISSING.search(line)) is not None:
         return NoTableError(missing[1])
     error = InvalidArgumentError(f"DuckDB: {_KIND_OF_ERROR.sub('', line)}")
     if _NO_FUNCTION.search(line) and "spatial" in said:
         error.hints = ("pip install 'havasu-vc[spatial]' brings DuckDB's spatial extension",)
     elif (offered := _OFFERED.search(said)) and (named := _NAMED.search(line)):
         names = re.findall(r'"([^"]+)"', offered[0])
-        columns = (f"there is {', '.join(names)}",) if named[2] else ()
-        error.hints = nearest(named[1] or named[2], names) or columns
+        near = [n for n in names if named[2] or n[0] == named[1][0]]  # one, however far that is
+        error.hints = nearest(named[2] or named[1], near)
+        error.hints = error.hints or ((f"there is {', '.join(names)}",) if named[2] else ())
     return error
 
 
