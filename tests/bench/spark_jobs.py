@@ -17,12 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
 from havasu_vc import Repo, SourceOptions
 from havasu_vc.datasets.havasu.live import live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.engine.session import start_session
 from havasu_vc.engine.settings import Settings
 from havasu_vc.spark import changes, read, session, write
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
@@ -30,7 +29,7 @@ from tests.bench.edits import DATASET
 from tests.bench.process_memory import MB, kind_of, sampled, tree
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 WARM, TIMES = 2, 5
 
@@ -128,7 +127,7 @@ def work(master: str, shared: str, small: str, *given: str) -> dict[str, Any]:
     with the branch to merge. Where /proc tells, the processor time of this process and its JVM too.
     """
     table, release, empty, base, diverged = given
-    spark = SparkSession.builder.master(master).config("spark.ui.enabled", "false").getOrCreate()
+    spark, _ = start_session(master, {}, Path(shared), quick=True)  # as commands start it
     engine = EngineSettings(session=spark, scratch=Path(shared))
     settings = Settings(engine="spark", engine_settings=engine)
     key = SourceOptions(primary_key=("fid",))
