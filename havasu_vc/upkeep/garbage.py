@@ -145,6 +145,8 @@ def _abandoned(folder: Path, stale: float) -> Iterator[Path]:
     inside = [*_inside(folder / "temporary"), *_inside(folder / "staging")]
     # Objects that libgit2 was writing: git does not know the name, and removes none of them.
     inside += (folder.parent / "objects").glob("tmp_object_git2_*")
+    # Packs of ours: git knows the name, but removes what is left when it prunes, which it may not.
+    inside += (folder.parent / "objects" / "pack").glob("tmp_*_havasu_*")
     for path in inside:
         if _newest(path) <= stale:
             yield path

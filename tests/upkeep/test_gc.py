@@ -213,14 +213,16 @@ def test_what_crashes_left_goes_when_it_is_old(repository: GitRepository) -> Non
     staged.parent.mkdir(parents=True)
     (folder / "temporary/runs").mkdir(parents=True)
     files = [staged, folder / "temporary/0022", folder / "temporary/runs/run-1.arrows"]
-    files.append(repository.common_directory / "objects/tmp_object_git2_0011")
+    objects = repository.common_directory / "objects"
+    outside = [objects / "tmp_object_git2_0011", objects / "pack/tmp_pack_havasu_0022"]
+    files += outside
     for path in files:
         path.write_text("rest")
 
     collect_garbage(repository, grace_seconds=60)
     assert all(path.exists() for path in files)
 
-    for path in (*folder.rglob("*"), files[-1]):
+    for path in (*folder.rglob("*"), *outside):
         os.utime(path, (time.time() - OLD,) * 2)
     collect_garbage(repository, grace_seconds=60)
     assert not any(path.exists() for path in files)
