@@ -475,7 +475,7 @@ class CorruptDataFileError(CorruptionError):
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(
             f"data file {file} is damaged: {reason}",
-            hints=("`havasu-vc fsck` lists all that is wrong",),
+            hints=("`havasu-vc data fetch --verify` brings it anew where a remote has it sound",),
         )
         self.file = file
         self.reason = reason

@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -205,38 +205,72 @@ def is_here(store: DataFileStore, file: WantedFile) -> bool:
 
 
 def bring_data(
-    repo: OpenRepo, remote: DataRemote, tips: Sequence[str], *, thorough: bool = False
+    repo: OpenRepo,
+    remote: DataRemote,
+    tips: Sequence[str],
+    *,
+    thorough: bool = False,
+    verify: bool = False,
 ) -> Sequence[WantedFile]:
     """Bring the data files of some commits and their history; return which came.
 
-    If `thorough`, those that came once are looked for too, as somebody may have removed them.
+    If `thorough`, those that came once are looked for too, as somebody may have removed them;
+    to `verify` is said at `download`.
     """
     folder = repo.git.data_folder
     with shared_lock(folder / "lock"):
         known = read_complete(folder)
-        files = download(repo, remote, files_of_commits(repo.git, tips, () if thorough else known))
+        wanted = files_of_commits(repo.git, tips, () if thorough else known)
+        files = download(repo, remote, wanted, verify=verify)
         _note_complete(repo, known, tips)
     return files
 
 
 def download(
-    repo: OpenRepo, remote: DataRemote, files: Sequence[WantedFile]
+    repo: OpenRepo, remote: DataRemote, files: Sequence[WantedFile], *, verify: bool = False
 ) -> Sequence[WantedFile]:
-    """Bring those files that are not here; return which those were."""
+    """Bring those files that are not here; return which those were.
+
+    To `verify`, those that are here are read: one whose bytes are not those of its name comes anew.
+    """
     store = repo.storage.files
-    missing = [file for file in files if not is_here(store, file)]
-    if missing:
-        with shared_lock(repo.git.data_folder / "lock"):
-            missing = take_from_lfs(missing, store)
-    if missing:
-        _require_room(repo, missing)
-        with (
-            shared_lock(repo.git.data_folder / "lock"),
-            moving(repo, missing, f"Fetching data from {remote.name}") as report,
-            _blaming(remote),
-        ):
-            remote.download(missing, store, report)
+    with _set_aside(repo, files) if verify else nullcontext():
+        missing = [file for file in files if not is_here(store, file)]
+        if missing:
+            with shared_lock(repo.git.data_folder / "lock"):
+                missing = take_from_lfs(missing, store)
+        if missing:
+            _require_room(repo, missing)
+            with (
+                shared_lock(repo.git.data_folder / "lock"),
+                moving(repo, missing, f"Fetching data from {remote.name}") as report,
+                _blaming(remote),
+            ):
+                remote.download(missing, store, report)
     return missing
+
+
+@contextmanager
+def _set_aside(repo: OpenRepo, files: Sequence[WantedFile]) -> Iterator[None]:
+    """Take the damaged ones of some files out of the store, and put back what did not come."""
+    store = repo.storage.files
+    here = [file for file in files if is_here(store, file)]
+    aside: dict[str, Path] = {}
+    with shared_lock(repo.git.data_folder / "lock"):
+        try:
+            with moving(repo, here, "Reading data files") as report:
+                for file in here:
+                    try:
+                        store.verify(file.sha256)
+                    except CorruptDataFileError:
+                        aside[file.sha256] = store.set_aside(file.sha256)
+                    report(file.size)
+            yield
+        finally:
+            for name, place in aside.items():
+                store.put_back(name, place)
+    for name in sorted(aside):
+        repo.settings.note(f"data file {name} was damaged here, and came anew")
 
 
 @contextmanager

@@ -117,10 +117,11 @@ def fetch_data(repo: OpenRepo, request: DataRequest) -> FetchResult:
     files: Sequence[WantedFile]
     if request.part is None:
         tips = repo.git.git("for-each-ref", "--format=%(objectname)").lines
-        files = bring_data(repo, place, sorted(set(tips)), thorough=True)
+        files = bring_data(repo, place, sorted(set(tips)), thorough=True, verify=request.verify)
         repo.storage.files.show_all_to_lfs()  # `git lfs prune` removes what shows them
     else:
-        files = download(repo, place, files_of_part(repo, request.part, request.revision))
+        wanted = files_of_part(repo, request.part, request.revision)
+        files = download(repo, place, wanted, verify=request.verify)
     set_up(repo)
     return FetchResult(place.name, (), len(files), total_size(files))
 

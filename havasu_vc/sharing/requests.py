@@ -94,6 +94,8 @@ class DataRequest:
     """The part that comes; None for all that commits here name."""
     revision: str = "HEAD"
     """With the two above, of this commit."""
+    verify: bool = False
+    """Read the files that are here too: what is damaged comes anew."""
 
 
 @dataclass(frozen=True, slots=True)

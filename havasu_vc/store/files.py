@@ -160,6 +160,24 @@ class DataFileStore:
         if found != sha256:
             raise CorruptDataFileError(sha256, f"its bytes have the hash {found}")
 
+    def set_aside(self, sha256: str) -> Path:
+        """Take a damaged file out of the store, and git-lfs's view of it; return where it is."""
+        place, aside = self._place(sha256), self.temporary()
+        if self.lfs_links is not None:
+            self.lfs_links.remove(sha256)
+        with reporting_storage_errors(place):
+            os.replace(place, aside)
+        return aside
+
+    def put_back(self, sha256: str, aside: Path) -> None:
+        """Put a file that was set aside where it was, unless another has come; it goes then."""
+        place = self._place(sha256)
+        with reporting_storage_errors(place):
+            if place.exists():
+                aside.unlink()
+            else:
+                os.replace(aside, place)
+
     def iter(self) -> Iterator[str]:
         """Yield the hash of every file here, in order."""
         for first in _names(self.objects, 2):

@@ -258,6 +258,7 @@ def verify_files(context: click.Context) -> None:
             click.echo(visible(problem.message))
     invocation.result("havasu.data-verify/v1", found)
     if found:
+        invocation.say("`havasu-vc data fetch --verify` brings them anew where a remote has them")
         context.exit(1)
     invocation.say("Every data file is right")
 

@@ -204,6 +204,58 @@ def test_dropping_and_verifying(server: Path, run: Run, repo: Path) -> None:
     assert result.exit_code == 1 and "is damaged" in result.stdout
 
 
+def damage_data(repo: Path) -> dict[Path, bytes]:
+    """Change the bytes of each data file, and return them as they were."""
+    found = {}
+    for file in [p for p in (repo / ".git" / "havasu" / "objects").rglob("*") if p.is_file()]:
+        found[file] = file.read_bytes()
+        file.unlink()  # a remote's may be the same file
+        file.write_bytes(bytes(len(found[file])))
+    return found
+
+
+def test_damaged_data_files_come_anew(server: Path, run: Run, repo: Path) -> None:
+    """Every step is what the step before says to type."""
+    succeed(run("push"))
+    sound = damage_data(repo)
+    assert "Every data file is here" in succeed(run("data", "fetch")).stderr
+    for words in (("fsck", "--full"), ("data", "verify"), ("cat", "points")):
+        told = run(*words)
+        assert told.exit_code and "data fetch --verify" in told.stdout + told.stderr, words
+
+    fetched = succeed(run("data", "fetch", "--verify"))
+
+    assert "Fetched 3 data files" in fetched.stderr
+    for file, data in sound.items():
+        assert f"data file {file.name} was damaged here, and came anew" in fetched.stderr
+        assert file.read_bytes() == data
+    assert "Every data file is here" in succeed(run("data", "fetch", "--verify")).stderr
+    succeed(run("fsck", "--full"))
+
+
+def test_damaged_data_files_of_a_dataset_come_anew(server: Path, run: Run, repo: Path) -> None:
+    succeed(run("push"))
+    before = succeed(run("cat", "points")).stdout
+    damage_data(repo)
+    assert "came anew" in succeed(run("data", "fetch", "--verify", "--dataset", "points")).stderr
+    assert succeed(run("cat", "points")).stdout == before
+
+
+def test_a_damaged_data_file_that_no_remote_has_stays(server: Path, run: Run, repo: Path) -> None:
+    succeed(run("push"))
+    for file in damage_data(repo):
+        place = server / file.relative_to(repo / ".git")
+        place.unlink()
+        place.write_bytes(file.read_bytes())
+
+    refused = run("data", "fetch", "--verify")
+
+    assert refused.exit_code and "it is so at " in refused.stderr
+    kept = [p for p in (repo / ".git" / "havasu" / "objects").rglob("*") if p.is_file()]
+    assert len(kept) == 3 and all(not any(p.read_bytes()) for p in kept)
+    assert not list((repo / ".git" / "havasu" / "temporary").iterdir())
+
+
 def test_data_push_as_a_hook(server: Path, run: Run, repo: Path) -> None:
     head = run_git("rev-parse", "HEAD", cwd=repo)
     line = f"refs/heads/main {head} refs/heads/main {'0' * 40}\n"
