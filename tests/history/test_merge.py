@@ -19,6 +19,7 @@ from havasu_vc.history.conflicts import (
     MergeSchemas,
     MergeStep,
     Side,
+    columns_back,
     dropped_and_edited,
     few_of,
     in_columns,
@@ -649,3 +650,13 @@ def test_the_second_column_of_a_key_counts_where_the_first_is_the_same() -> None
         found = [row["ours"] for step in steps for row in step.conflicts.to_pylist()]
         both = sorted(set(one) & set(other))
         assert [(row["id"], row["part"]) for row in found] == [keys[number] for number in both]
+
+
+def test_what_comes_back_is_what_a_side_dropped() -> None:
+    more = Field(9, "more", Primitive.STRING)
+    side = Schema(SCHEMA.fields[:2], (1,))
+    kept, new = Schema((*SCHEMA.fields, more), (1,)), Schema((*side.fields, more), (1,))
+    assert columns_back(SCHEMA, side, kept) == {3}
+    # What is new on the other side was never here, and what both dropped is not in the merge.
+    assert columns_back(SCHEMA, side, new) == columns_back(SCHEMA, side, side) == frozenset()
+    assert columns_back(SCHEMA, SCHEMA, kept) == frozenset()
