@@ -59,6 +59,7 @@ BESIDE = {
     "commit --no-edit": "with --amend it says that no editor is asked",
     "commit --no-verify": "has a method of its own",
     "commit --where": _CONDITION,
+    "diff --from": "the place of edits elsewhere, which have a method of their own",
     "diff --sort-keys": _SORTED,
     "log --json-style": "`cli.options` has it",
     "log --name-only": _FORM,
