@@ -214,8 +214,8 @@ def bring_data(
 ) -> Sequence[WantedFile]:
     """Bring the data files of some commits and their history; return which came.
 
-    If `thorough`, those that came once are looked for too, as somebody may have removed them;
-    to `verify` is said at `download`.
+    If `thorough`, those that came once are looked for too, as somebody may have removed them. To
+    `verify` is as `download` has it.
     """
     folder = repo.git.data_folder
     with shared_lock(folder / "lock"):
@@ -231,7 +231,7 @@ def download(
 ) -> Sequence[WantedFile]:
     """Bring those files that are not here; return which those were.
 
-    To `verify`, those that are here are read: one whose bytes are not those of its name comes anew.
+    To `verify` is to read those that are here: one whose bytes its name does not fit comes anew.
     """
     store = repo.storage.files
     with _set_aside(repo, files) if verify else nullcontext():

@@ -95,6 +95,12 @@ def blob_ids(blobs: Sequence[bytes]) -> list[bytes]:
     return [sha1(b"blob %d\x00%b" % (len(data), data)).digest() for data in blobs]
 
 
+def _one_by_one(
+    write: Callable[[ObjectKind, bytes], ObjectId], blobs: Sequence[bytes]
+) -> list[bytes]:
+    return [bytes.fromhex(write("blob", data)) for data in blobs]
+
+
 def read_object(source: ObjectSource, object_id: ObjectId, kind: ObjectKind) -> bytes:
     """Return the bytes of an object that must be of `kind`."""
     found, data = source.read(object_id)
@@ -213,7 +219,7 @@ class ObjectWriter:
     def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
         """Take very many blobs in, unless they are there already, and return their raw ids."""
         if self._pack is None:
-            return [bytes.fromhex(self.write("blob", data)) for data in blobs]
+            return _one_by_one(self.write, blobs)
         ids = blob_ids(blobs)
         if there := self._found.keep_all(ids):
             new = [(each, data) for each, data in zip(ids, blobs, strict=True) if each not in there]
@@ -469,7 +475,7 @@ class Draft:
 
     def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
         """Take many blobs in and return their raw ids."""
-        return [bytes.fromhex(self.write("blob", data)) for data in blobs]
+        return _one_by_one(self.write, blobs)
 
     def has(self, object_id: ObjectId) -> bool:
         """Whether an object was taken in here."""
@@ -504,7 +510,7 @@ class KeptObjects:
 
     def write_blobs(self, blobs: Sequence[bytes]) -> list[bytes]:
         """Take many blobs in and return their raw ids."""
-        return [bytes.fromhex(self.write("blob", data)) for data in blobs]
+        return _one_by_one(self.write, blobs)
 
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object that was taken in."""

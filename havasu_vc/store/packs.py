@@ -127,21 +127,20 @@ class PackWriter:
         """Append those of many objects of git's type `number` that the pack does not hold."""
         fresh = self._places.fresh(identities)
         stored = [self._stored(number, objects[at]) for at in fresh.values()]
-        try:
-            self._file.writelines(stored)
-        except OSError:
-            with reporting_storage_errors(self._folder):
-                raise
+        self._write(stored)
         ends = [*accumulate(map(len, stored), initial=self._position)]
         self._places.add_all([*fresh], ends[:-1], map(zlib.crc32, stored))
         self._position = ends[-1]
 
-    def _append(self, identity: bytes, stored: bytes) -> None:
+    def _write(self, pieces: Iterable[bytes]) -> None:
         try:
-            self._file.write(stored)
+            self._file.writelines(pieces)
         except OSError:
             with reporting_storage_errors(self._folder):
                 raise
+
+    def _append(self, identity: bytes, stored: bytes) -> None:
+        self._write((stored,))
         self._places.add(identity, self._position, zlib.crc32(stored))
         self._position += len(stored)
 

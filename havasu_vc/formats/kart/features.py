@@ -149,20 +149,32 @@ class FeatureDecoder:
         found = packed_columns(blobs, head_of(name, width), width, wanted)
         if found is None:
             return None
-        columns = []
+
+        def column(field: Field, kind: str, at: int) -> pa.Array:
+            return column_of(keys[at], field) if kind == "key" else _stored(found[at], field)
+
         try:
-            for field, place in zip(fields, plan, strict=True):
-                if place is None:
-                    column = pa.nulls(len(blobs), self._target.field(field.name).type)
-                elif place[0] == "key":
-                    column = column_of(keys[place[1]], field)
-                else:
-                    column = _stored(found[place[1]], field)
-                if field.required and column.null_count:
-                    return None
-                columns.append(column)
+            rows = self._assembled(plan, len(blobs), column)
         except _FAILURES:
             return None
+        lacking = any(
+            f.required and c.null_count for f, c in zip(fields, rows.columns, strict=True)
+        )
+        return None if lacking else rows
+
+    def _assembled(
+        self,
+        plan: Sequence[tuple[str, int] | None],
+        count: int,
+        column: Callable[[Field, str, int], pa.Array],
+    ) -> pa.RecordBatch:
+        """Return so many rows of columns that stand where a plan says; null where it says none."""
+        columns = [
+            pa.nulls(count, self._target.field(field.name).type)
+            if place is None
+            else column(field, *place)
+            for field, place in zip(self._schema.fields, plan, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
     def rows(self, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
@@ -206,17 +218,15 @@ class FeatureDecoder:
             raise CorruptDatasetError(
                 where(0), f"its key has {len(keys)} values, its legend {len(legend.key)} columns"
             )
-        columns = []
-        for field, place in zip(self._schema.fields, self._plan(name, legend), strict=True):
-            if place is None:
-                if field.required:
-                    raise CorruptDatasetError(where(0), f"it has no value of key {field.name!r}")
-                columns.append(pa.nulls(len(raw), self._target.field(field.name).type))
-            elif place[0] == "key":
-                columns.append(_column(keys[place[1]], field, where))
-            else:
-                columns.append(_column(raw.values[place[1] :: width], field, where))
-        return pa.RecordBatch.from_arrays(columns, schema=self._target)
+        plan = self._plan(name, legend)
+        for field, place in zip(self._schema.fields, plan, strict=True):
+            if place is None and field.required:
+                raise CorruptDatasetError(where(0), f"it has no value of key {field.name!r}")
+
+        def column(field: Field, kind: str, at: int) -> pa.Array:
+            return _column(keys[at] if kind == "key" else raw.values[at::width], field, where)
+
+        return self._assembled(plan, len(raw), column)
 
     def _plan(self, name: str, legend: Legend) -> tuple[tuple[str, int] | None, ...]:
         """Return where the values of each column are, under a legend."""
