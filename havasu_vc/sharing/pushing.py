@@ -66,6 +66,8 @@ _REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "rem
 _LEASES = ("--force-with-lease", "--force-if-includes")
 MOST_ASKED = 200
 """Of so many files of a commit a place is asked whether it has them, though it should."""
+MOST_WORDS = 20
+"""So many lines of a server or a hook are told."""
 LOCKS = 5
 """How many locks that nobody holds are removed of a remote that is a folder, one at a time."""
 # What chooses refs, or is done here; the rest is for git when the refs move.
@@ -145,6 +147,8 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
         raise refusal(answer, shown)
+    for line in answer.remote_words[:MOST_WORDS]:
+        repo.settings.note(f"the remote says: {without_passwords(line)}")
     _note_moved(repo, name, changes)
     _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
@@ -335,8 +339,14 @@ def refusal(answer: GitResult, shown: str) -> StateError:
         if line.startswith(("ssh: ", "fatal: ")):
             message = line.removeprefix("fatal: ")
             break
+    said = [f"the remote says: {line}" for line in answer.remote_words]
+    if message.startswith("failed to push some refs"):
+        # git names no ref: a hook here had it stop.
+        said += [f"a hook here says: {line}" for line in answer.hook_words]
     return StateError(
-        f"git says: {without_passwords(message)}", hints=("`havasu-vc remote -v` lists remotes",)
+        f"git says: {without_passwords(message)}",
+        hints=tuple(map(without_passwords, said[:MOST_WORDS]))
+        or ("`havasu-vc remote -v` lists remotes",),
     )
 
 

@@ -95,6 +95,20 @@ class GitResult:
         return [line for part in re.split("[\r\n]", self.errors) if (line := part.strip())]
 
     @property
+    def remote_words(self) -> list[str]:
+        """Return the lines that the other side sent, such as those of its hooks."""
+        sent = [line.removeprefix("remote:").strip() for line in self.error_lines if _sent(line)]
+        return [line for line in sent if line and not _PROGRESS.search(line)]
+
+    @property
+    def hook_words(self) -> list[str]:
+        """Return what hooks here said, which are the lines that are neither git's nor sent."""
+        gits = ("fatal: ", "error: ", "warning: ", "hint: ", "To ", "Pushing to ")
+        told = [each for each in self.error_lines if not _sent(each)]
+        told += [line for line in self.lines if "\t" not in line and line != "Done"]
+        return [line for line in told if not line.startswith(gits)]
+
+    @property
     def message(self) -> str:
         """Return the one line of the errors that says what went wrong."""
         lines = self.error_lines
@@ -107,10 +121,15 @@ class GitResult:
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
 
+_PROGRESS = re.compile(r"\d+% \(\d+/\d+\)|^(Enumerating|Counting|Total) ")
 _LOCKED = r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref"
 _STORAGE = "No space left on device|Input/output error|: Permission denied|: Read-only file system"
 _TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
 SILENT_SECONDS = "300"
+
+
+def _sent(line: str) -> bool:
+    return line.startswith("remote:")
 
 
 def run_git(

@@ -151,3 +151,62 @@ def test_called_kart_what_stands_in_the_way_is_told_in_karts_words(
     switched = invoke(["-C", repo, "switch", "left"])
     assert switched.exit_code == 29
     assert switched.stderr == "Error: You have uncommitted changes in your working copy.\n"
+
+
+def changed_names(repo: Path, revisions: str) -> list[str]:
+    """Return the names that a diff shows as new."""
+    lines = succeed(invoke(["-C", repo, "diff", revisions, "-o", "json"])).stdout
+    diff = json.loads(lines)["kart.diff/v1+hexwkb"].get("points", {})
+    return sorted(each["+"]["name"] for each in diff.get("feature", []))
+
+
+def test_dots_mean_what_they_mean_in_either_program(repo: Path) -> None:
+    """With three dots Kart compares two versions as they are, and git from where they parted."""
+    rename(repo, "left", 1, "uno")
+    rename(repo, "right", 2, "zwei")
+    apart, as_they_are = ["zwei"], ["one", "zwei"]
+    of_kart = (repo / ".kart").is_dir()
+    two, three = (apart, as_they_are) if of_kart else (as_they_are, apart)
+    assert changed_names(repo, "left..right") == two
+    assert changed_names(repo, "left...right") == three
+    text = json.loads(succeed(invoke(["-C", repo, "create-patch", "right"])).stdout)[
+        "kart.diff/v1+hexwkb"
+    ]
+    assert text["points"]["feature"][0]["+"]["name"] == "zwei"
+
+
+@pytest.mark.parametrize("repo", ["--kart"], indirect=True)
+def test_a_repository_of_karts_with_a_working_copy_is_fetched_pulled_and_pushed(
+    repo: Path, tmp_path: Path
+) -> None:
+    """Kart leaves an index there that no git reads, and a hook that says why."""
+    server = tmp_path / "server.git"
+    run_git("clone", "-q", "--bare", str(repo / ".kart"), str(server), cwd=tmp_path)
+    run_git("--git-dir", str(repo / ".kart"), "remote", "add", "origin", str(server), cwd=tmp_path)
+    other = tmp_path / "other"
+    succeed(invoke(["clone", server, other]))
+    rename(other, "main", 1, "uno")
+    succeed(invoke(["-C", other, "push", "origin", "main"]))
+
+    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    index = (repo / ".kart" / "index").read_bytes()
+    succeed(invoke(["-C", repo, "fetch", "origin"]))
+    assert head(repo, "refs/remotes/origin/main") == head(other, "main")
+    succeed(invoke(["-C", repo, "pull", "origin", "main"]))
+    assert names(repo, "main") == ["uno", "two", "three"]
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file:
+        assert file.execute("SELECT name FROM points WHERE id = 1").fetchone() == ("uno",)
+    assert (repo / ".kart" / "index").read_bytes() == index
+
+    rename(repo, "main", 2, "due")
+    here = repo / ".kart" / "hooks" / "pre-push"
+    before = here.read_bytes() if here.exists() else None
+    here.write_text("#!/bin/sh\necho 'ask Ann first' >&2\nexit 1\n")
+    here.chmod(0o755)
+    refused = invoke(["-C", repo, "push", "origin", "main"])
+    assert refused.exit_code == 20 and "ask Ann first" in refused.stderr
+    here.unlink()
+    if before is not None:
+        here.write_bytes(before)
+    succeed(invoke(["-C", repo, "push", "origin", "main"]))
+    assert run_git("rev-parse", "main", cwd=server).strip() == head(repo, "main")

@@ -34,6 +34,38 @@ def test_push_tells_what_went(repo: Path, run: Run, tmp_path: Path) -> None:
     assert run_git("rev-parse", "--abbrev-ref", "@{upstream}", cwd=repo) == "origin/main"
 
 
+def test_what_a_server_and_hooks_say_is_told(server: Path, run: Run, repo: Path) -> None:
+    """A host answers a push with where to open a pull request, and a refusal with its reason."""
+    write_hook(server, "post-receive", "echo Open a pull request:; echo https://host/new >&2")
+    run_git("commit", "--allow-empty", "-m", "Second", cwd=repo)
+    told = succeed(run("push")).stderr.splitlines()
+    told = [line for line in told if line.startswith("Note: the remote says: ")]
+    assert [line.rpartition(" says: ")[2] for line in told] == [
+        "Open a pull request:",
+        "https://host/new",
+    ]
+    run_git("commit", "--allow-empty", "-m", "Third", cwd=repo)
+    assert succeed(run("-q", "push")).stderr == ""
+
+    write_hook(server, "pre-receive", "echo no pushes on Sundays; exit 1")
+    run_git("commit", "--allow-empty", "-m", "Fourth", cwd=repo)
+    for quiet in ([], ["-q"]):
+        refused = run(*quiet, "push")
+        assert refused.exit_code == 20
+        assert "Hint: the remote says: no pushes on Sundays\n" in refused.stderr
+    write_hook(repo / ".git", "pre-push", "echo ask Ann first >&2; echo or Ben; exit 1")
+    refused = run("push")
+    assert refused.exit_code == 20
+    hints = [line for line in refused.stderr.splitlines() if line.startswith("Hint: ")]
+    assert hints == ["Hint: a hook here says: ask Ann first", "Hint: a hook here says: or Ben"]
+
+
+def write_hook(place: Path, name: str, line: str) -> None:
+    hook = place / "hooks" / name
+    hook.write_text(f"#!/bin/sh\n{line}\n")
+    hook.chmod(0o755)
+
+
 def test_data_that_a_push_by_git_left_here_goes_later(repo: Path, run: Run, tmp_path: Path) -> None:
     server = tmp_path / "server.git"
     run_git("init", "-q", "--bare", server, cwd=tmp_path)
