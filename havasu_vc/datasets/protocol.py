@@ -180,6 +180,9 @@ class DatasetEdit(Protocol):
     def collect(self, changes: Iterator[ChangeBatch]) -> None:
         """Check changes against the dataset that is edited and take them in."""
 
+    def spell(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Store texts of rows that come as they are spelled here, if the kind stores texts."""
+
     def join(self, theirs: Dataset) -> bool:
         """Take the place of what another side has alone and this edit has too; whether any is."""
 

@@ -253,6 +253,7 @@ def _edited(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> TreeEdi
         if part.features:
             if not view.key and any(change.old and change.new for change in part.features):
                 raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
+            edit.spell(change.new for change in part.features if change.new)
             edit.collect(_changes(part, view, schema, own))
         if not edit.counts.total and not documents and not more:
             return TreeEdit(part.path, {})

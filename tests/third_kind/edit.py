@@ -1,6 +1,6 @@
 """Changing a dataset of lines: rows are checked as Arrow, and written anew as lines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,9 @@ class LinesEdit(AbstractContextManager["LinesEdit"]):
 
     def _key_of(self, line: Line) -> tuple[Any, ...]:
         return tuple(line[str(field.id)] for field in self.schema.key.fields)
+
+    def spell(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        pass
 
     def join(self, theirs: Dataset) -> bool:
         return False

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +118,9 @@ class Edit:
     def collect(self, changes: Iterator[ChangeBatch]) -> None:
         """Check changes against the dataset and take them in."""
         collect_changes(self, changes)
+
+    def spell(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Do nothing: data files hold values, which have no spelling."""
 
     def insert(self, rows: pa.RecordBatch) -> None:
         """Bring rows."""

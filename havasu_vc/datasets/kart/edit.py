@@ -7,7 +7,7 @@ that spellings which other programs chose (the digits of a number, say) survive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +29,13 @@ from havasu_vc.formats.kart.columns import (
     legend_name,
     legend_of,
 )
-from havasu_vc.formats.kart.features import FeatureEncoder, RawRows, decode_raw, values_of
+from havasu_vc.formats.kart.features import (
+    FeatureEncoder,
+    RawRows,
+    decode_raw,
+    usual_spelling,
+    values_of,
+)
 from havasu_vc.formats.kart.paths import (
     KeyColumns,
     PathStructure,
@@ -78,6 +84,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         self._blobs: dict[bytes, bytes] = {}
         self._adopted: dict[bytes, bytes | None] = {}
         self._took_theirs = False
+        self._spelled: dict[tuple[Any, ...], dict[str, str]] = {}
         self._last: pa.RecordBatch | None = None
         self.counts = ChangeCounts()
         """The changes collected so far."""
@@ -96,6 +103,27 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 self._last = check_order(batch, self._last, self.dataset.schema, self._given)
                 self._collect(batch)
                 self.counts += batch.counts
+
+    def spell(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Store moments and decimal numbers of rows that come as they are spelled here.
+
+        Kart stores what a patch says: `…Z` and zeros at the end stay.
+        """
+        patterns = [
+            (field.name, column_id(field), pattern)
+            for field in self.schema.fields
+            if (pattern := usual_spelling(field)) is not None
+            and field.id not in self.schema.identifier_ids
+        ]
+        keys = [self.schema.by_id[number].name for number in self.schema.identifier_ids]
+        for row in rows if patterns else ():
+            odd = {
+                column: text
+                for name, column, pattern in patterns
+                if isinstance(text := row.get(name), str) and not pattern.fullmatch(text)
+            }
+            if odd:
+                self._spelled[tuple(row[name] for name in keys)] = odd
 
     def join(self, theirs: Dataset) -> bool:
         """Take no one's place: features are what they are, whichever side wrote them."""
@@ -197,6 +225,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         self._check_inserts(come, np.flatnonzero(~updated))
         data = self._encoder.encode(come.rows)
         self._keep_spellings(data, come, gone, blobs, places, partner)
+        self._spell_out(data, come)
         deleted = np.flatnonzero(~np.isin(gone.index, come.index, assume_unique=True)).tolist()
         self._add(
             [gone.folders[at] for at in deleted],
@@ -290,6 +319,19 @@ class KartEdit(AbstractContextManager["KartEdit"]):
             values.append(column)
         for row, (at, _) in enumerate(chosen):
             data[at] = self._encoder.format([column[row] for column in values])
+
+    def _spell_out(self, data: list[bytes], come: _Side) -> None:
+        """Give features the texts that `spell` told of."""
+        if not self._spelled:
+            return
+        columns = legend_of(self.schema).values
+        for at, key in enumerate(zip(*come.keys, strict=True)):
+            odd = self._spelled.pop(key, None)
+            if odd is not None:
+                values = decode_raw([data[at]], come.label).values
+                for column, text in odd.items():
+                    values[columns.index(column)] = text
+                data[at] = self._encoder.format(values)
 
     def _oddly_written(self, gone: _Side, blobs: Sequence[bytes]) -> list[bool]:
         """Return which features are not what we would write of their rows."""

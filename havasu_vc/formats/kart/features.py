@@ -8,6 +8,7 @@ row, so that an error names the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, repeat
@@ -41,6 +42,7 @@ __all__ = [
     "RawRows",
     "column_of",
     "decode_raw",
+    "usual_spelling",
     "values_of",
 ]
 
@@ -438,6 +440,22 @@ def values_of(column: pa.Array, field: Field, *, marked: bool = False) -> list[A
             return _objects(_digits(column, scale))
         case _:
             return _objects(column)
+
+
+_TIME = r"\d\d:\d\d:\d\d(\.\d*[1-9])?"
+_USUAL = {
+    Primitive.TIME: re.compile(_TIME),
+    Primitive.TIMESTAMP: re.compile(rf"\d{{4}}-\d\d-\d\dT{_TIME}"),
+    Primitive.TIMESTAMPTZ: re.compile(rf"\d{{4}}-\d\d-\d\dT{_TIME}"),
+}
+_USUAL_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d*[1-9])?")
+
+
+def usual_spelling(field: Field) -> re.Pattern[str] | None:
+    """Return how `values_of` spells a column's values; None where there is one way alone."""
+    if isinstance(field.type, Decimal):
+        return _USUAL_NUMBER
+    return _USUAL.get(field.type) if isinstance(field.type, Primitive) else None
 
 
 def _only(values: Sequence[Any], kind: type) -> Sequence[Any]:

@@ -2,13 +2,22 @@
 
 import json
 import sqlite3
+import subprocess
 import sys
+from base64 import b64encode
 from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import msgpack
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import FIRST, invoke, succeed
+from tests.compat.kart import needs_data, unpacked
+from tests.support.git import run_git
 
 HEADER = {"message": "By hand", "authorName": "Ann", "authorEmail": "ann@example.com"}
 
@@ -134,3 +143,98 @@ def test_a_dataset_that_is_not_there_is_named(repo: Path) -> None:
     assert refused.stderr == f"Error: {why}\n"
     refused = invoke(["-C", repo, "apply", "-"], stdin=patch.replace("roads", "points"))
     assert refused.exit_code == 22 and "'featureChanges', which is not understood" in refused.stderr
+
+
+@pytest.fixture
+def moments(tmp_path: Path) -> Path:
+    """A repository of Kart's with rows of a moment, a local one, a time and a number."""
+    repo, source = tmp_path / "moments", tmp_path / "moments.parquet"
+    first = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
+    table = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "at": pa.array([first, first], pa.timestamp("us", "UTC")),
+            "local": pa.array([first.replace(tzinfo=None)] * 2, pa.timestamp("us")),
+            "hour": pa.array([first.time()] * 2, pa.time64("us")),
+            "sum": pa.array([Decimal("1.5")] * 2, pa.decimal128(10, 5)),
+            "note": ["Z", "0"],
+        }
+    )
+    pq.write_table(table, source)
+    succeed(invoke(["init", repo, "--kart"]))
+    succeed(invoke(["-C", repo, "import", source, "--primary-key", "id", "--no-checkout"]))
+    return repo
+
+
+def stored(repo: Path, key: int) -> list[object]:
+    """Return what the file of a row holds."""
+    name = b64encode(msgpack.packb([key])).decode()
+    path = f"moments/.table-dataset/feature/A/A/A/A/{name}"
+    data = subprocess.run(
+        ["git", "cat-file", "blob", f"HEAD:{path}"], cwd=repo, check=True, capture_output=True
+    ).stdout
+    values: list[object] = msgpack.unpackb(data)[1]
+    return values
+
+
+def test_texts_of_a_patch_are_stored_as_they_are_spelled(moments: Path) -> None:
+    """As Kart does, so both have one tree; what they mean is the same, whoever reads them."""
+    usual = ["2020-01-02T03:04:05", "2020-01-02T03:04:05", "03:04:05", "1.5", "Z"]
+    assert stored(moments, 1) == usual
+    new = {
+        "at": "2021-01-02T03:04:05Z",
+        "local": "2021-01-02T03:04:05.250000",
+        "hour": "05:06:07Z",
+        "sum": "123.45600",
+        "note": "5.00Z",
+    }
+    old = dict(zip(new, ["2020-01-02T03:04:05Z", *usual[1:]], strict=True))
+    diff = [{"-": {"id": 1, **old}, "+": {"id": 1, **new}}, {"+": {"id": 9, **new}}]
+    patch = json.dumps(
+        {"kart.patch/v1": HEADER, "kart.diff/v1+hexwkb": {"moments": {"feature": diff}}}
+    )
+    succeed(invoke(["-C", moments, "apply", "-"], stdin=patch))
+
+    assert stored(moments, 1) == stored(moments, 9) == list(new.values())
+    assert stored(moments, 2) == [*usual[:4], "0"]
+    told = succeed(invoke(["-C", moments, "cat", "moments", "-o", "json"])).stdout
+    meant = {
+        "at": "2021-01-02T03:04:05",
+        "local": "2021-01-02T03:04:05.25",
+        "hour": "05:06:07",
+        "sum": "123.45600",
+        "note": "5.00Z",
+    }
+    rows = {row["id"]: row for row in json.loads(told)}
+    assert rows[1] == {"id": 1, **meant} and rows[9] == {"id": 9, **meant}
+    succeed(invoke(["-C", moments, "fsck"]))
+    # Whoever changes another column leaves them as they are.
+    change = {"moments": {"feature": [{"+": {"id": 9, "note": "other"}}]}}
+    patch = json.dumps({"kart.patch/v1": HEADER, "kart.diff/v1+hexwkb": change})
+    succeed(invoke(["-C", moments, "apply", "-"], stdin=patch))
+    assert stored(moments, 9) == [*list(new.values())[:4], "other"]
+
+
+@needs_data
+def test_a_patch_with_moments_gives_karts_tree(tmp_path: Path) -> None:
+    """The id of the tree is what Kart 0.17 had of the same patch."""
+    repo = unpacked("polygons", tmp_path)
+    new = {"geom": None, "survey_reference": "Z", "adjusted_nodes": 7}
+    features = [
+        {"+": {"id": 1443053, **new, "date_adjusted": "2012-01-02T03:04:05Z"}},
+        {
+            "+": {
+                "id": 9,
+                "geom": None,
+                "date_adjusted": "2013-01-02T03:04:05.250000Z",
+                "survey_reference": "new",
+                "adjusted_nodes": 8,
+            }
+        },
+    ]
+    header = {**HEADER, "base": "3f7166eebd11876a9b473a67ed2f66a200493b69"}
+    diff = {"nz_waca_adjustments": {"feature": features}}
+    patch = json.dumps({"kart.patch/v1": header, "kart.diff/v1+hexwkb": diff})
+    succeed(invoke(["-C", repo, "apply", "-"], stdin=patch))
+    tree = run_git("--git-dir", str(repo / ".kart"), "rev-parse", "HEAD^{tree}", cwd=repo)
+    assert tree.strip() == "b4657182e848fc7b4887d3dcce6571a6ed444587"
