@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc.datasets import dealing
 from havasu_vc.datasets.havasu import diff
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.datasets.havasu.edit import Edit
@@ -135,8 +136,38 @@ def test_what_differs_is_taken_in_whatever_order_it_lies(
                 assert table_of(result) == after
                 assert_sound(result)
                 if after and after not in (first, before):
-                    dealing, _, anywhere = engine.asked[-1]
-                    assert (dealing > 0) == (order is not None) and anywhere
+                    tasks, _, anywhere = engine.asked[-1]
+                    assert (tasks > 0) == (order is not None) and anywhere
+
+
+@examples(15)
+@given(TABLE, TABLE, st.randoms(use_true_random=False))
+def test_both_sides_may_be_dealt_out(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: dict[int, str],
+    after: dict[int, str],
+    random: Any,
+) -> None:
+    """Two versions of a table in no key order, taken into a dataset; a few rows a batch."""
+    folder = tmp_path_factory.mktemp("dealt")
+    datasets = MemoryDatasets(folder)
+    with pytest.MonkeyPatch.context() as patch, watched(folder) as engine:
+        set_small(patch)
+        patch.setattr(dealing, "BATCH_ROWS", 2)
+        with tiny_thresholds(group_rows=3):
+            edited = datasets.new(SCHEMA, rows_of(before))
+            sides = []
+            for table in (before, after):
+                shuffled = list(table.items())
+                random.shuffle(shuffled)
+                sides.append(datasets.new(SCHEMA, rows_of(dict(shuffled)), hilbert=3))
+            with Edit(edited) as edit:
+                take_changes(edit, *sides, engine)
+                result = datasets.after(edited, edit.finish())
+            assert table_of(result) == after
+            assert_sound(result)
+            if before and after and before != after:
+                assert engine.asked[-1][0] == 2
 
 
 def test_of_a_large_difference_alone_owners_are_asked(
