@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.sharing.answers import refusal as refusal
     from havasu_vc.sharing.cloning import clone as clone
     from havasu_vc.sharing.cloning import finish_clone as finish_clone
     from havasu_vc.sharing.cloning import folder_of as folder_of
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.pushing import RemoteFetcher as RemoteFetcher
     from havasu_vc.sharing.pushing import push as push
     from havasu_vc.sharing.pushing import push_data as push_data
-    from havasu_vc.sharing.pushing import refusal as refusal
     from havasu_vc.sharing.receiving import check_received as check_received
     from havasu_vc.sharing.requests import CloneRequest as CloneRequest
     from havasu_vc.sharing.requests import DataRequest as DataRequest
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
+        "answers": ["refusal"],
         "cloning": ["clone", "finish_clone", "folder_of"],
         "data_files": ["DataStatus", "data_status", "drop_data", "verify_data"],
         "data_places": ["commit_data_url", "data_url", "known_data_url", "stated_data_url"],
@@ -74,7 +75,7 @@ __getattr__ = loads(
             "remotes",
             "upstream_of",
         ],
-        "pushing": ["RemoteFetcher", "push", "push_data", "refusal"],
+        "pushing": ["RemoteFetcher", "push", "push_data"],
         "receiving": ["check_received"],
         "requests": [
             "CloneRequest",

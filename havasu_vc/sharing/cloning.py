@@ -28,6 +28,7 @@ from havasu_vc.errors import (
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.sharing.answers import remote_words
 from havasu_vc.sharing.data_places import take_data_url
 from havasu_vc.sharing.data_remotes import bring_data, download, local_folder, remote_data
 from havasu_vc.sharing.fetching import FetchResult, files_of_part, keep_part
@@ -228,7 +229,8 @@ def _clone_git(
     finally:
         shutil.rmtree(template, ignore_errors=True)
     if answer.code:
-        raise StateError(f"git says: {without_passwords(answer.message)}")
+        message = without_passwords(answer.message)
+        raise StateError(f"git says: {message}", hints=remote_words(answer))
 
 
 # A clone that is being made, so that one that was cut off goes on when it is asked for again.

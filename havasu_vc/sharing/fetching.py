@@ -30,6 +30,7 @@ from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import defect
+from havasu_vc.sharing.answers import refusal
 from havasu_vc.sharing.data_places import known_data_url
 from havasu_vc.sharing.data_remotes import (
     bring_data,
@@ -38,7 +39,6 @@ from havasu_vc.sharing.data_remotes import (
     remote_address,
     remote_data,
 )
-from havasu_vc.sharing.pushing import refusal
 from havasu_vc.sharing.requests import DataRequest, FetchRequest, Part
 from havasu_vc.store.command import GitResult
 from havasu_vc.store.locks import without_git_gc

@@ -20,7 +20,6 @@ from dataclasses import replace
 from functools import partial
 
 from havasu_vc.errors import (
-    ConcurrentChangeError,
     CorruptDatasetError,
     DataFileNotFoundError,
     HavasuError,
@@ -31,7 +30,7 @@ from havasu_vc.errors import (
 from havasu_vc.looking import lost_values
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, DataRemote, WantedFile, total_size
-from havasu_vc.remotes.urls import hidden_secrets, without_passwords
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import (
     commits_here,
     files_at,
@@ -41,6 +40,7 @@ from havasu_vc.remotes.wanted import (
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import ALLOW, require_sound
+from havasu_vc.sharing.answers import refusal, remote_words
 from havasu_vc.sharing.data_remotes import (
     default_remote,
     download,
@@ -57,17 +57,14 @@ from havasu_vc.store.locks import lock_in_message
 from havasu_vc.store.refs import read_ref
 from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
-__all__ = ["PushResult", "RemoteFetcher", "commits_there", "push", "push_data", "refusal"]
+__all__ = ["PushResult", "RemoteFetcher", "commits_there", "push", "push_data"]
 
 TAB = "\t"
 SENT = {"HAVASU_VC_DATA_SENT": "1"}
 """Set for the hook of a push whose data was sent by us."""
-_REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
 _LEASES = ("--force-with-lease", "--force-if-includes")
 MOST_ASKED = 200
 """Of so many files of a commit a place is asked whether it has them, though it should."""
-MOST_WORDS = 20
-"""So many lines of a server or a hook are told."""
 LOCKS = 5
 """How many locks that nobody holds are removed of a remote that is a folder, one at a time."""
 # What chooses refs, or is done here; the rest is for git when the refs move.
@@ -147,8 +144,8 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
         raise refusal(answer, shown)
-    for line in answer.remote_words[:MOST_WORDS]:
-        repo.settings.note(f"the remote says: {without_passwords(line)}")
+    for line in remote_words(answer):
+        repo.settings.note(line)
     _note_moved(repo, name, changes)
     _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
@@ -318,36 +315,6 @@ def commits_there(repo: OpenRepo, remote: str) -> list[str]:
     if answer.code:
         raise refusal(answer, hidden_secrets(address))
     return sorted({line.partition(TAB)[0] for line in answer.lines})
-
-
-def refusal(answer: GitResult, shown: str) -> StateError:
-    """Return what it means that git would not fetch or push."""
-    text = answer.errors + answer.text
-    if any(word in text for word in _REJECTED):
-        return ConcurrentChangeError(
-            f"{shown} has commits that are not here",
-            hints=("`havasu-vc pull` merges them row by row, then push again",),
-        )
-    message = answer.message
-    for line in answer.lines:
-        # `! <tab> from:to <tab> [remote rejected] (reason)`
-        if line.startswith("!") and line.count(TAB) == 2:
-            _, refs, reason = line.split(TAB)
-            message = f"{refs.rpartition(':')[2]}: {reason}"
-    for line in answer.error_lines:
-        # The reason stands before git's own last words.
-        if line.startswith(("ssh: ", "fatal: ")):
-            message = line.removeprefix("fatal: ")
-            break
-    said = [f"the remote says: {line}" for line in answer.remote_words]
-    if message.startswith("failed to push some refs"):
-        # git names no ref: a hook here had it stop.
-        said += [f"a hook here says: {line}" for line in answer.hook_words]
-    return StateError(
-        f"git says: {without_passwords(message)}",
-        hints=tuple(map(without_passwords, said[:MOST_WORDS]))
-        or ("`havasu-vc remote -v` lists remotes",),
-    )
 
 
 def _is_refused(answer: GitResult, changes: Sequence[_Update]) -> bool:

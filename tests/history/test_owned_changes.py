@@ -162,7 +162,7 @@ def test_both_sides_may_be_dealt_out(
                 random.shuffle(shuffled)
                 sides.append(datasets.new(SCHEMA, rows_of(dict(shuffled)), hilbert=3))
             with Edit(edited) as edit:
-                take_changes(edit, *sides, engine)
+                take_changes(edit, sides[0], sides[1], engine)
                 result = datasets.after(edited, edit.finish())
             assert table_of(result) == after
             assert_sound(result)

@@ -1,7 +1,9 @@
 """clone, fetch, pull, push, remote and the commands on data files: options reach the library."""
 
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -58,6 +60,53 @@ def test_what_a_server_and_hooks_say_is_told(server: Path, run: Run, repo: Path)
     assert refused.exit_code == 20
     hints = [line for line in refused.stderr.splitlines() if line.startswith("Hint: ")]
     assert hints == ["Hint: a hook here says: ask Ann first", "Hint: a hook here says: or Ben"]
+
+
+def test_what_a_host_says_who_lets_nobody_in_is_told(run: Run, repo: Path, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Closed) as host:
+        Thread(target=host.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{host.server_address[1]}/team/trees.git"
+        run_git("remote", "add", "host", url, cwd=repo)
+        for words in (["clone", url, tmp_path / "clone"], ["fetch", "host"], PUSH):
+            refused = run(*words)
+            assert refused.exit_code == 20
+            assert "Hint: the remote says: The plan of your team has ended.\n" in refused.stderr
+            assert len(refused.stderr.splitlines()) == 2
+        host.shutdown()
+    assert not (tmp_path / "clone").exists()
+
+
+PUSH = ["push", "host", "main"]
+
+
+class Closed(BaseHTTPRequestHandler):
+    """A host that answers every request with the same words."""
+
+    def do_GET(self) -> None:
+        words = b"The plan of your team has ended.\n"
+        self.send_response(403)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(words)))
+        self.end_headers()
+        self.wfile.write(words)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_hints_say_what_to_type(server: Path, run: Run, repo: Path) -> None:
+    def hint(*words: str) -> str:
+        refused = run(*words)
+        assert refused.exit_code == 20
+        return refused.stderr.splitlines()[-1].removeprefix("Hint: ")
+
+    succeed(run("switch", "-c", "side"))
+    assert hint("push").startswith("`havasu-vc push -u REMOTE side` pushes it")
+    assert hint("push", "origin", "nosuch") == "`havasu-vc branch` lists branches"
+    assert hint("fetch", "origin", "nosuch").startswith("`git ls-remote`")
+    assert hint("fetch", "nosuch") == "`havasu-vc remote -v` lists remotes"
+    succeed(run("switch", "--detach"))
+    assert hint("push").startswith("`havasu-vc push REMOTE HEAD:BRANCH`")
 
 
 def write_hook(place: Path, name: str, line: str) -> None:
