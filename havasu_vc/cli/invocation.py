@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -186,9 +186,10 @@ class _Later(ModuleType):
 def load_libraries() -> None:
     """Load pygit2, and have numpy loaded later, without what no command uses.
 
-    pygit2 has libgit2 parse whatever certificates this machine trusts, which takes ten
-    milliseconds: `git` talks to servers, libgit2 never does. Other libraries do, so nothing else
-    may be loaded meanwhile. numpy spends as much on texts that its functions have for readers.
+    pygit2 has libgit2 parse whatever certificates this machine trusts, and loads `ssl` to ask
+    which, each of which takes ten milliseconds: `git` talks to servers, libgit2 never does. Other
+    libraries do, so nothing else may be loaded meanwhile. numpy spends as much on texts that its
+    functions have for readers.
     """
     for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
         if "numpy" not in sys.modules:
@@ -197,7 +198,11 @@ def load_libraries() -> None:
         return
     ours = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": os.path.dirname(__file__)}
     before = {name: os.environ.get(name) for name in ours}
+    none = SimpleNamespace(cafile=None, capath=ours["SSL_CERT_DIR"])
+    loaded, instead = sys.modules.get("ssl"), _Later("ssl")
+    vars(instead).update(DefaultVerifyPaths=type(none), get_default_verify_paths=lambda: none)
     os.environ.update(ours)
+    sys.modules["ssl"] = instead
     try:
         import_module("pygit2")
     finally:
@@ -206,6 +211,10 @@ def load_libraries() -> None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+        if loaded is not None:
+            sys.modules["ssl"] = loaded
+        elif sys.modules.get("ssl") is instead:
+            del sys.modules["ssl"]
 
 
 def _refuse_oldest(git: GitRepository) -> None:

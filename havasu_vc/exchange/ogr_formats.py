@@ -18,16 +18,18 @@ import json
 import re
 import sqlite3
 import struct
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.exchange.formats import ARCHIVE, BY_EXTENSION, FORMATS, FileFormat
 from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    import zipfile
 
 __all__ = [
     "VectorFile",
@@ -209,6 +211,8 @@ def _size(path: Path, driver: str) -> int:
 
 def _archived(path: Path) -> list[VectorFile]:
     """Return the shapefiles in a zip archive."""
+    import zipfile
+
     if not path.stat().st_size:
         raise InvalidFileError(str(path), "the file is empty")
     try:

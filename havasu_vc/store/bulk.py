@@ -38,11 +38,11 @@ __all__ = ["BulkReader", "bulk_reader", "fetch_promised"]
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _LARGE = 1 << 31
 _DELTAS = (6, 7)
-_FEW = 1 << 14
+_FEW, _MANY = 1 << 14, 1 << 17
 """Up to so many ids, in all, are looked up one by one in an index of more than so many."""
 _AROUND = 96
 """Entries of an index that are read on both sides of where an id should stand."""
-_GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 14
+_GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 11
 """Bytes between objects, of a block, and after the beginning of its last object."""
 _MOST_OBJECT = 1 << 20
 """Larger objects are left to libgit2."""
@@ -80,7 +80,7 @@ class _Pack:
         if not self.count:
             return np.full(len(ids), -1, np.int64)
         self._asked += len(ids)
-        if self._asked < _FEW < self.count and self._heads is None:
+        if self._asked < _FEW and self.count > _MANY and self._heads is None:
             places = (self._place(row.tobytes()) for row in ids)
             return np.array([-1 if at < 0 else self._offset(at) for at in places], np.int64)
         found = self._places(ids)
@@ -260,13 +260,28 @@ def _expanded(
     left = []
     for first, stop in _runs(starts):
         begin = int(starts[first])
-        block = pack.block(begin, int(starts[stop - 1]) - begin + _TAIL)
+        last = int(starts[stop - 1]) - begin
+        block = pack.block(begin, last + _TAIL)
+        if (size := _most(block, last)) > _TAIL:
+            block = pack.block(begin, last + size)
         offsets = (starts[first:stop] - begin).tolist()
         for index, data in zip(positions[first:stop], _objects_at(block, offsets), strict=True):
             found[index] = data
             if data is None:
                 left.append(index)
     return left
+
+
+def _most(block: memoryview, start: int) -> int:
+    """Return how many bytes the object that begins there takes at most."""
+    size, shift, at = 0, -3, start
+    while at < len(block):
+        # The first byte has its type where others have more of the size.
+        size |= (block[at] & 0x7F) << shift if shift > 0 else block[at] & 15
+        if not block[at] & 0x80:
+            break
+        shift, at = shift + 7, at + 1
+    return 0 if size > _MOST_OBJECT else size + (size >> 6) + 64
 
 
 def _objects_at(block: memoryview, offsets: Sequence[int]) -> Iterator[bytes | None]:

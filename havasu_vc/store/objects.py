@@ -285,7 +285,10 @@ class ObjectWriter:
                 if delta is not None:
                     pack.add_delta(raw, base, delta)
                     return
-        pack.add(raw, _NUMBERS[kind], data)
+        if kind == "tree":
+            pack.add_tree(raw, data)
+        else:
+            pack.add(raw, _NUMBERS[kind], data)
 
     def discard(self) -> None:
         """Forget everything that was not flushed."""

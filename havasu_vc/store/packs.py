@@ -47,13 +47,16 @@ SAMPLE = 128
 """Of those one in so many is compressed all the same, to see whether it does."""
 WORTH = 0.93
 """Compressed to more of its size than this on average, an object is better left as it is."""
+MOSTLY_IDS = 4096
+"""Trees up to so many bytes are mostly ids, which nothing compresses: a third is not worth what
+it takes where they come a few thousand at a time. What pushes them compresses them."""
 
 DEEPEST = 12
 """Deltas upon deltas after which a tree is stored whole again, and up to `DEEPER` more.
 
 How many is told from its id: so of the trees of a commit a few are whole, and not all at once."""
 DEEPER = 8
-_DELTA = 6
+_TREE, _DELTA = 2, 6
 
 _HEADER = struct.Struct(">4sLL")
 _BLOCK = struct.Struct("<HH")
@@ -123,6 +126,12 @@ class PackWriter:
         if self._places.find(identity) is None:
             self._append(identity, self._stored(number, data))
 
+    def add_tree(self, identity: bytes, data: bytes) -> None:
+        """Append a tree unless the pack holds it, as it is if it is small."""
+        if self._places.find(identity) is None:
+            plain = 0 < len(data) <= MOSTLY_IDS
+            self._append(identity, _plain(_TREE, data) if plain else self._stored(_TREE, data))
+
     def add_all(self, number: int, identities: Sequence[bytes], objects: Sequence[bytes]) -> None:
         """Append those of many objects of git's type `number` that the pack does not hold."""
         fresh = self._places.fresh(identities)
@@ -152,7 +161,7 @@ class PackWriter:
         # Most of the time that a pack of very many rows takes is spent here.
         self._small += 1
         if self._ratio > WORTH and self._small % SAMPLE:
-            return _plain_head(number, size) + data + zlib.adler32(data).to_bytes(4)
+            return _plain(number, data)
         stream = zlib.compress(data, COMPRESSION)
         self._ratio += (len(stream) / size - self._ratio) / 16
         return _object_header(number, size) + stream
@@ -245,13 +254,17 @@ def _object_header(number: int, size: int) -> bytes:
     return bytes(head)
 
 
-@cache
-def _plain_head(number: int, size: int) -> bytes:
-    """Return what stands before the bytes of a small object that is not compressed.
+def _plain(number: int, data: bytes) -> bytes:
+    """Return an object that is not compressed as it stands in a pack.
 
     To zlib that is one block, the last one, after which comes a checksum; making it here takes
     a tenth of what zlib does, which gets its tables ready first.
     """
+    return _plain_head(number, len(data)) + data + zlib.adler32(data).to_bytes(4)
+
+
+@cache
+def _plain_head(number: int, size: int) -> bytes:
     return _object_header(number, size) + b"\x78\x01\x01" + _BLOCK.pack(size, size ^ 0xFFFF)
 
 

@@ -85,13 +85,16 @@ load_libraries()
 import numpy
 assert numpy.ndarray.__doc__ is None, "numpy read its texts"
 assert numpy.array([1, 2]).sum() == 3
+assert "_ssl" not in sys.modules, "pygit2 read what OpenSSL has for Python"
+import ssl
+assert ssl.create_default_context  # whoever asks for it gets it
 from numpy._core import _add_newdocs
 assert _add_newdocs.add_newdoc is not None  # whoever asks for something of it gets it
 assert numpy.ndarray.__doc__ is not None
 """
 
 
-def test_numpy_reads_no_texts_unless_asked() -> None:
+def test_what_no_command_uses_is_read_by_who_asks() -> None:
     done = subprocess.run([sys.executable, "-c", TEXTS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -97,6 +97,7 @@ def test_many_that_are_asked_for_by_and_by_are_looked_up_at_once(
     repository: GitRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "_FEW", 100)
+    monkeypatch.setattr(bulk, "_MANY", 100)
     texts = [b"%d" % n for n in range(300)]
     ids = written(repository, texts)
     found = reader(repository)
@@ -108,6 +109,19 @@ def test_many_that_are_asked_for_by_and_by_are_looked_up_at_once(
         searched.append(pack._heads is not None)
 
     assert searched == [False] * 3 + [True] * 7
+
+
+def test_an_object_that_goes_on_beyond_what_was_read_is_read_whole(
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but deltas and what is huge is left to libgit2, which reads one by one."""
+    random = np.random.default_rng(7)
+    texts = [random.bytes(size) for size in (0, 1, 15, 16, 2047, 2048, 5000, 70_000, 400_000)]
+    ids = written(repository, [*texts, *(b"%d" % n for n in range(30))])
+    monkeypatch.setattr(bulk.BulkReader, "_read_others", None)
+    for identity, text in zip(ids, texts, strict=False):
+        assert reader(repository).read([identity]) == [text]
+    assert reader(repository).read(ids[: len(texts)]) == texts
 
 
 def test_small_packs_are_asked_first_and_searched_at_once(repository: GitRepository) -> None:
@@ -124,7 +138,10 @@ def test_small_packs_are_asked_first_and_searched_at_once(repository: GitReposit
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("spread", ["even", "close", "ends"])
-def test_a_few_are_found_in_a_large_index(tmp_path: Path, spread: str) -> None:
+def test_a_few_are_found_in_a_large_index(
+    tmp_path: Path, spread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_MANY", 10_000)
     random = np.random.default_rng(5)
     table = random.integers(0, 256, (20_000, 20), np.uint8)
     table[:, 0] = random.choice([0, 7, 255], len(table))

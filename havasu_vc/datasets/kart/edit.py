@@ -361,7 +361,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 blobs[f"feature/{path}"] = self._blobs[identity] if identity else None
         elif len(self._features):
             try:
-                tree = self._features.write(dataset.storage.sink, dataset.features)
+                tree = self._features.write(dataset.storage.sink, dataset.features, dataset.inside)
             except ValueError as error:
                 raise KeyViolationError(
                     f"{dataset.path}: two rows have the same key (file {error.args[0]!r})"

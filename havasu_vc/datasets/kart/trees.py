@@ -29,7 +29,7 @@ from havasu_vc.model.task import keeps_python_busy, kernel
 from havasu_vc.records import dataclass
 from havasu_vc.store.bulk import bulk_reader, fetch_promised
 from havasu_vc.store.objects import ObjectSource, StoredObjects
-from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
+from havasu_vc.store.trees import TREE, Named, entry_pairs, parse_tree
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.folder import TreeFolder
@@ -417,6 +417,9 @@ class DatasetInFeatures(Dataset, Protocol):
 
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""
+
+    def inside(self, tree: str) -> Named:
+        """Return what is in a folder of features, by name."""
 
     def note_rows(self, features: str, counts: ChangeCounts) -> None:
         """Keep how many rows a tree of features has that these changes made of this one's."""

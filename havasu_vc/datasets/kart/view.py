@@ -380,10 +380,10 @@ class KartDataset(StoredDataset):
             self._bring(at.values())
             for folder, way in ways.items():
                 if depth < len(way) and (tree := at[folder]):
-                    below = self._inside(tree).get(way[depth])
+                    below = self.inside(tree).get(way[depth])
                     at[folder] = "" if below is None or below[0] != TREE else below[1].hex()
         self._bring(at.values())
-        return {folder: self._inside(tree) if tree else {} for folder, tree in at.items()}
+        return {folder: self.inside(tree) if tree else {} for folder, tree in at.items()}
 
     def _bring(self, trees: Iterable[str]) -> None:
         """Read many trees at once, so that they are known; few are as quickly read one by one."""
@@ -398,8 +398,8 @@ class KartDataset(StoredDataset):
                 _inside.clear()
             _inside[tree] = named
 
-    def _inside(self, tree: str) -> Named:
-        """Return what is in a tree, by name."""
+    def inside(self, tree: str) -> Named:
+        """Return what is in a folder of features, by name."""
         if tree not in _inside:
             self._remember([(tree, read_named(self.folder.source, tree))])
         return _inside[tree]

@@ -17,8 +17,8 @@ import ctypes
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +31,7 @@ from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.system import read_at
 from havasu_vc.store.trees import BLOB, TREE, Leaf, Named, ObjectSink, changed_tree, read_named
 
-__all__ = ["FeatureChanges", "release_free_memory"]
+__all__ = ["FeatureChanges", "Inside", "release_free_memory"]
 
 RUN = 1 << 15
 """Changes that are sorted together; more are sorted in runs on disk."""
@@ -40,6 +40,9 @@ _SAMPLE = 256
 _NONE = bytes(20)
 
 _Folders = npt.NDArray[np.bytes_]
+
+Inside = Callable[[str], Named]
+"""Tells what is in a tree, by its name."""
 
 
 class FeatureChanges:
@@ -71,17 +74,19 @@ class FeatureChanges:
             self._pending, self._waiting = [], 0
             release_free_memory()
 
-    def write(self, sink: ObjectSink, tree: str) -> str:
+    def write(self, sink: ObjectSink, tree: str, inside: Inside | None = None) -> str:
         """Write the folders that change, and return the tree of all; empty if nothing is left.
 
-        ValueError, with the name as its argument, if one comes twice.
+        `inside` knows what is in folders already. ValueError, with the name as its argument, if
+        one comes twice.
         """
         if not self._count:
             return tree
-        root = _Folder(sink, bytes.fromhex(tree) if tree else None)
+        inside = inside or partial(read_named, sink)
+        root = _Folder(inside, bytes.fromhex(tree) if tree else None)
         stack: list[tuple[bytes, _Folder]] = [(b"", root)]
         for rows in self._ranges():
-            stack = _put(sink, stack, rows)
+            stack = _put(sink, inside, stack, rows)
             if self._runs:
                 release_free_memory()
         while len(stack) > 1:
@@ -252,8 +257,8 @@ class _Folder:
 
     __slots__ = ("_changes", "_there")
 
-    def __init__(self, sink: ObjectSink, tree: bytes | None) -> None:
-        self._there: Named = {} if tree is None else read_named(sink, tree.hex())
+    def __init__(self, inside: Inside, tree: bytes | None) -> None:
+        self._there: Named = {} if tree is None else inside(tree.hex())
         self._changes: dict[bytes, Leaf | None] = {}
 
     def put_files(self, names: Sequence[bytes], ids: Sequence[bytes]) -> None:
@@ -279,19 +284,19 @@ _Stack = list[tuple[bytes, _Folder]]
 """The folders that are open, from the outermost in, by name."""
 
 
-def _put(sink: ObjectSink, stack: _Stack, rows: _Rows) -> _Stack:
+def _put(sink: ObjectSink, inside: Inside, stack: _Stack, rows: _Rows) -> _Stack:
     """Put changes by folder into their folders."""
     folders, ends = rows.folders, rows.ends.tolist()
     names = [rows.names[start:stop] for start, stop in pairwise(ends)]
     ids = [rows.ids[at : at + 20] for at in range(0, 20 * len(rows), 20)]
     cuts = (np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()
     for start, stop in pairwise([0, *cuts, len(rows)]):
-        stack = _moved(sink, stack, bytes(folders[start]))
+        stack = _moved(sink, inside, stack, bytes(folders[start]))
         stack[-1][1].put_files(names[start:stop], ids[start:stop])
     return stack
 
 
-def _moved(sink: ObjectSink, stack: _Stack, path: bytes) -> _Stack:
+def _moved(sink: ObjectSink, inside: Inside, stack: _Stack, path: bytes) -> _Stack:
     """Close folders that are done with and open those on the way to a path."""
     parts = path.split(b"/")
     common = 0
@@ -300,7 +305,7 @@ def _moved(sink: ObjectSink, stack: _Stack, path: bytes) -> _Stack:
     while len(stack) > common + 1:
         _close(sink, stack)
     for part in parts[common:]:
-        stack.append((part, _Folder(sink, stack[-1][1].tree(part))))
+        stack.append((part, _Folder(inside, stack[-1][1].tree(part))))
     return stack
 
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.records import dataclass
 
 __all__ = ["GEOMETRY", "Kind", "head_of", "legend_of_first", "packed_columns"]
@@ -179,7 +180,7 @@ def _whole(buffer: Bytes, span: _Span) -> pa.Array | None:
         elif code == 0xCF and (number < 0).any():
             return None
         values[rows] = number
-    return pa.array(values, mask=codes == 0xC0)
+    return arrow_array(values, absent=codes == 0xC0)
 
 
 def _float(buffer: Bytes, span: _Span) -> pa.Array | None:
@@ -198,14 +199,14 @@ def _float(buffer: Bytes, span: _Span) -> pa.Array | None:
         if (np.abs(exact) > _EXACT).any():
             return None
         values[rows] = exact
-    return pa.array(values, mask=codes == 0xC0)
+    return arrow_array(values, absent=codes == 0xC0)
 
 
 def _truth(buffer: Bytes, span: _Span) -> pa.Array | None:
     codes = span.codes
     if not set(_codes(codes)) <= {0xC0, 0xC2, 0xC3}:
         return None
-    return pa.array(codes == 0xC3, mask=codes == 0xC0)
+    return arrow_array(codes == 0xC3, absent=codes == 0xC0)
 
 
 def _text(buffer: Bytes, span: _Span) -> pa.Array | None:
@@ -245,7 +246,7 @@ def _cut(buffer: Bytes, span: _Span, type_: pa.DataType) -> pa.Array:
     turns = pa.Array.from_buffers(
         type_, 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
     )
-    chosen = pa.array(np.arange(0, 2 * count, 2), mask=span.codes == 0xC0)
+    chosen = arrow_array(np.arange(0, 2 * count, 2), absent=span.codes == 0xC0)
     return pc.take(turns, chosen)
 
 
