@@ -8,6 +8,7 @@ pieces between those that change are copied.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -19,6 +20,8 @@ __all__ = ["FlatTree", "flat_pairs"]
 
 _HEAD, _MODE = b"100644 ", b"100644"
 _ID = 20
+_FEWEST = 2
+"""One file is read as quickly as any tree is: a pattern would have to be made for it first."""
 
 
 class FlatTree:
@@ -99,16 +102,10 @@ def _size(data: bytes) -> int | None:
     """Return the length of each entry of a tree; None where they differ in it, or in mode."""
     end = data.find(b"\0")
     size = end + 1 + _ID
-    count, rest = divmod(len(data), size)
-    if end <= len(_HEAD) or rest or not count:
+    length = end - len(_HEAD)
+    if length <= 0 or len(data) % size or len(data) < _FEWEST * size:
         return None
-    # Each byte around the names stands in one column; then what is between are the names.
-    if data[end::size] != bytes(count) or any(
-        data[at::size] != _HEAD[at : at + 1] * count for at in range(len(_HEAD))
-    ):
-        return None
-    columns = [data[at::size] for at in range(len(_HEAD), end)]
-    return None if any(b"\0" in column or b"/" in column for column in columns) else size
+    return size if _entries_of(length).fullmatch(data) else None
 
 
 def flat_pairs(
@@ -124,22 +121,26 @@ def flat_pairs(
     before, after = _entries(old, size), _entries(new, size)
     come = after - before
     # What stands in both is an entry as those of the old tree are.
-    if any(
-        entry[: len(_HEAD)] != _HEAD
-        or entry[-_ID - 1]
-        or b"\0" in entry[: -_ID - 1]
-        or b"/" in entry[: -_ID - 1]
-        for entry in come
-    ):
+    end = size - 1 - _ID
+    if come and _entries_of(end - len(_HEAD)).fullmatch(b"".join(come)) is None:
         return None
-    name = slice(len(_HEAD), -_ID - 1)
+    name = slice(len(_HEAD), end)
     pairs: dict[bytes, list[tuple[bytes, bytes] | None]] = {
         entry[name]: [(_MODE, entry[-_ID:]), None] for entry in before - after
     }
     for entry in come:
-        pair = pairs.setdefault(entry[name], [None, None])
-        pair[1] = (_MODE, entry[-_ID:])
+        leaf = (_MODE, entry[-_ID:])
+        if (pair := pairs.get(entry[name])) is None:
+            pairs[entry[name]] = [None, leaf]
+        else:
+            pair[1] = leaf
     return sorted(pairs.items())
+
+
+@lru_cache(maxsize=64)
+def _entries_of(length: int) -> re.Pattern[bytes]:
+    """Return the pattern of a tree of ordinary files whose names have one length."""
+    return re.compile(rb"(?:100644 [^\0/]{%d}\0.{%d})+" % (length, _ID), re.DOTALL)
 
 
 def _entries(data: bytes, size: int) -> set[bytes]:

@@ -360,16 +360,18 @@ def _differing(
     """Yield raw path and both leaves of what differs, walking with a stack of our own."""
     stack = [iter(_level(source, b"", (TREE, bytes.fromhex(old)), (TREE, bytes.fromhex(new))))]
     while stack:
-        for path, before, after in stack[-1]:
+        for each in stack[-1]:
+            path, before, after = each
+            folder_before = before is not None and before[0] == TREE
+            if not folder_before and (after is None or after[0] != TREE):
+                yield each
+                continue
+            if path.rpartition(b"/")[2] in outside:
+                continue
+            # Those of one name are a folder and a file at most, or two folders.
+            stack.append(iter(_level(source, path + b"/", before, after)))
             _check_depth(new, len(stack))
-            folder_before = before if before is not None and before[0] == TREE else None
-            folder_after = after if after is not None and after[0] == TREE else None
-            if folder_before is not None or folder_after is not None:
-                if path.rpartition(b"/")[2] in outside:
-                    continue
-                stack.append(iter(_level(source, path + b"/", folder_before, folder_after)))
-                break
-            yield path, before, after
+            break
         else:
             stack.pop()
 

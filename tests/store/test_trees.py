@@ -282,7 +282,7 @@ ONE_LENGTH = st.integers(1, 3).flatmap(
     lambda size: st.dictionaries(
         st.lists(st.sampled_from(b"ab0.~"), min_size=size, max_size=size).map(bytes),
         st.binary(min_size=20, max_size=20),
-        min_size=1,
+        min_size=2,
         max_size=12,
     )
 )
@@ -335,7 +335,7 @@ def test_trees_of_one_length_differ_as_any_others(
 
 @pytest.mark.parametrize("damage", [b"100755 ab\0", b"100644 a/\0", b"100644 \0b\0", b"100644 abc"])
 def test_what_came_is_no_entry_of_that_length(damage: bytes) -> None:
-    good = b"100644 aa\0" + b"x" * 20
+    good = b"100644 aa\0" + b"x" * 20 + b"100644 ba\0" + b"x" * 20
     assert flat_pairs(good, good + b"100644 bb\0" + b"y" * 20) is not None
     assert flat_pairs(good, good + damage + b"y" * 20) is None
 

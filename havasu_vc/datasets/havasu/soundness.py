@@ -48,7 +48,15 @@ from havasu_vc.store.sound import is_sound, keeps_records, last_sound, remember_
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.file_columns import Record
 
-__all__ = ["Settled", "check_folder", "check_guard", "epoch_of", "require_format", "standing_of"]
+__all__ = [
+    "Settled",
+    "check_folder",
+    "check_guard",
+    "columns_in",
+    "epoch_of",
+    "require_format",
+    "standing_of",
+]
 
 _ALL = (1 << 128) - 1
 MANY = 500
@@ -57,6 +65,9 @@ MOST_EDITS = 500_000
 """An epoch is closed long before it has so many markers."""
 _sound: set[str] = set()
 _unsound: dict[str, str] = {}
+_REMEMBERED = 1024
+_columns: dict[str, tuple[Schema, dict[int, int]]] = {}
+"""By tree of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +180,23 @@ def _record_of(folder: TreeFolder, memory: Path, table: str, schema: Schema) -> 
 
 def _documents(folder: Folder, path: str) -> tuple[str, Schema]:
     """Return the table-uuid and the columns."""
+    properties = parse_properties(folder.read(DATASET) or b"", f"{path}/{DATASET}")
+    return properties.table_uuid, columns_in(folder, path)[0]
+
+
+def columns_in(folder: Folder, path: str, revision: str = "") -> tuple[Schema, dict[int, int]]:
+    """Return the columns of a dataset and their places by field id; few trees have others."""
     from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
     from havasu_vc.formats.havasu.schema import parse_columns
 
-    properties = parse_properties(folder.read(DATASET) or b"", f"{path}/{DATASET}")
-    schema, _ = parse_columns(documents_of(folder, COLUMNS), f"{path}/{COLUMNS}")
-    return properties.table_uuid, schema
+    tree = folder.tree_id(COLUMNS)
+    known = _columns.get(tree)
+    if known is None:
+        at = f" at {revision}" if revision else ""
+        known = parse_columns(documents_of(folder, COLUMNS), f"{path}/{COLUMNS}{at}")
+        if len(_columns) < _REMEMBERED:
+            _columns[tree] = known
+    return known
 
 
 def _table_blob(folder: Folder) -> ObjectId:

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from havasu_vc.datasets.base import StoredDataset, remembered_schema
-from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
+from havasu_vc.datasets.folder import Folder, MemoryFolder, edited
 from havasu_vc.datasets.havasu.entries import in_key_order, within_box
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
     check_guard,
+    columns_in,
     epoch_of,
     require_format,
     standing_of,
@@ -50,8 +51,7 @@ from havasu_vc.formats.havasu.properties import (
     parse_properties,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
-from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
+from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
@@ -75,8 +75,6 @@ FOLDER = ".havasu-dataset"
 
 SCAN = "havasu_vc.datasets.havasu.kernels:scan"
 GROUPS_A_TASK = 8
-REMEMBERED = 1024
-_schemas: dict[str, tuple[Schema, dict[int, int]]] = {}
 
 
 @dataclass(frozen=True)
@@ -128,13 +126,7 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def _columns(self) -> tuple[Schema, dict[int, int]]:
         require_format(self.folder, self.path, self.revision)
-        tree = self.folder.tree_id(COLUMNS)
-        known = _schemas.get(tree)
-        if known is None:
-            known = parse_columns(documents_of(self.folder, COLUMNS), self._where(COLUMNS))
-            if len(_schemas) < REMEMBERED:
-                _schemas[tree] = known
-        return known
+        return columns_in(self.folder, f"{self.path}/{FOLDER}", self.revision)
 
     @property
     def schema(self) -> Schema:
