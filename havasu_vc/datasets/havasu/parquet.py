@@ -42,6 +42,7 @@ Positions = npt.NDArray[np.int64]
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 32 << 20
 """Bytes that a batch has about, at most."""
+_TEXTS = (pa.string(), pa.binary())
 MOST_THREADS = 8
 """Row groups that are in memory at once when they are read side by side."""
 
@@ -57,18 +58,32 @@ def file_name(path: str) -> str:
 
 
 @contextmanager
-def open_parquet(path: str, *, mapped: bool = True) -> Iterator[pq.ParquetFile]:
+def open_parquet(
+    path: str,
+    *,
+    mapped: bool = True,
+    metadata: pq.FileMetaData | None = None,
+    coded: Sequence[str] = (),
+) -> Iterator[pq.ParquetFile]:
     """Open a data file; errors inside the block that pyarrow raises name the file.
 
     To read whole row groups, reading costs a little less than mapping page by page. Of a
-    file at a URL what is read together is asked for together.
+    file at a URL what is read together is asked for together. `metadata` is the file's, where it
+    was read already; the columns `coded` come as dictionaries.
     """
     name = file_name(path)
     far = is_url(path)
     try:
         source = _at_url(path) if far else path
         mapped = mapped and not far
-        with pq.ParquetFile(source, memory_map=mapped, pre_buffer=far, **INT96) as file:
+        with pq.ParquetFile(
+            source,
+            metadata=metadata,
+            memory_map=mapped,
+            pre_buffer=far,
+            read_dictionary=list(coded),
+            **INT96,
+        ) as file:
             yield file
     except FileNotFoundError:
         raise DataFileNotFoundError(name) from None
@@ -180,6 +195,7 @@ def read_rows(
     with open_parquet(path) as file:
         plan = plan_projection(file.schema_arrow, schema, file_name(path))
         starts = row_group_starts(file)
+        metadata, coded = file.metadata, _coded(file)
     if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
         raise CorruptDataFileError(file_name(path), "a position is outside the file")
     groups = np.searchsorted(starts, positions, "right") - 1
@@ -187,11 +203,11 @@ def read_rows(
 
     def read(some: npt.NDArray[np.int64]) -> list[pa.RecordBatch]:
         pieces: list[pa.RecordBatch] = []
-        with open_parquet(path, mapped=False) as file:
+        with open_parquet(path, mapped=False, metadata=metadata, coded=coded) as file:
             for group in some.tolist():
                 table = file.read_row_group(group, columns=list(plan.names), use_threads=False)
                 wanted = positions[groups == group] - starts[group]
-                taken = pc.take(table, arrow_array(wanted)).combine_chunks()
+                taken = _written_out(pc.take(table, arrow_array(wanted))).combine_chunks()
                 pieces.extend(plan.apply(batch) for batch in taken.to_batches())
         return pieces
 
@@ -207,6 +223,38 @@ def read_rows(
     if not pieces:
         return pa.RecordBatch.from_pylist([], schema=plan.target)
     return one_batch(pieces)
+
+
+def _coded(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of texts and bytes of which a file has a dictionary and numbers in it.
+
+    Whoever wants a few of the rows need not have the texts of the others written out.
+    """
+    if not file.num_row_groups:
+        return []
+    group = file.metadata.row_group(0)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    # Where texts stand beside a dictionary that grew too large, each has four bytes and more.
+    found = {
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.has_dictionary_page and chunk.total_uncompressed_size < 4 * chunk.num_values
+    }
+    # What has a dot may be the path of a part of another column.
+    return [
+        field.name
+        for field in file.schema_arrow
+        if field.name in found and field.type in _TEXTS and "." not in field.name
+    ]
+
+
+def _written_out(table: pa.Table) -> pa.Table:
+    """Return rows with their values in the place of numbers in dictionaries."""
+    columns = [
+        pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, table.column_names)
 
 
 def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
