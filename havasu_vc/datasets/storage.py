@@ -8,8 +8,9 @@ they come together; only drivers fetch, and tasks get paths of files that are th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore, LinkedFiles
@@ -52,6 +53,8 @@ class Storage:
     """Whether an edit may merge small files of earlier ones: only where others do not."""
     allowed: tuple[str, ...] = ()
     """Folders outside with files that may be read where a commit links to them."""
+    memory: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What was found out of files and is soon asked for again, by whoever keeps it."""
 
     @property
     def linked(self) -> LinkedFiles:

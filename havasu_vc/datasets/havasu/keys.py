@@ -22,13 +22,14 @@ import hashlib
 import os
 import tempfile
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.model.arrays import distinct
+from havasu_vc.model.arrays import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, descendants
@@ -39,6 +40,7 @@ __all__ = [
     "DamagedKeyCache",
     "Found",
     "KeyCache",
+    "LastLookUp",
     "build_key_cache",
     "key_cache_path",
     "open_key_cache",
@@ -53,6 +55,8 @@ _BLOCK = 512
 _HEADER = 16
 _SMALL = 64 * 1024
 """Bytes up to which a cache is read rather than mapped."""
+_MOST_REMEMBERED = 1 << 16
+"""Keys of one look-up that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,43 @@ class KeyCache:
             wanted = zip((blocks * size).tolist(), checks[blocks].tolist(), strict=True)
             if any(zlib.crc32(data[start : start + size]) != check for start, check in wanted):
                 raise DamagedKeyCache
+
+
+class LastLookUp:
+    """The keys that were looked up last, and what was found of them in each file.
+
+    Whoever writes rows asks twice for the same keys: to read the rows that are there, and to take
+    them away. What a file has never changes, so what was found holds.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        # One value that is replaced as a whole: others may look up at the same time.
+        self._last: tuple[Hashes, dict[str, KeyCache]] = (np.empty(0, np.uint64), {})
+
+    def find(self, cache: str, needles: Hashes, look: Callable[[Hashes], Found]) -> Found:
+        """Return where keys are in the file of a cache, given by its name; else `look` there."""
+        asked, found = last = self._last
+        known = found.get(cache)
+        if known is not None and bool(among(needles, distinct(asked)).all()):
+            return known.find(needles)
+        answer = look(needles)
+        if len(needles) > _MOST_REMEMBERED:
+            return answer
+        if needles is not asked:
+            last = self._last = (needles, {})
+        # A key that was asked for twice has two lines for each of its rows, which stand together.
+        once = np.ones(len(answer.positions), bool)
+        np.not_equal(answer.positions[1:], answer.positions[:-1], out=once[1:])
+        keys = needles[answer.needles[once]]
+        order = np.argsort(keys, kind="stable")
+        last[1][cache] = KeyCache(
+            keys[order],
+            answer.rows[once][order],
+            answer.positions[once][order].astype(np.uint32),
+        )
+        return answer
 
 
 class DamagedKeyCache(Exception):

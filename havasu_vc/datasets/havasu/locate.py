@@ -22,6 +22,7 @@ from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
     Found,
     KeyCache,
+    LastLookUp,
     build_key_cache,
     key_cache_path,
     open_key_cache,
@@ -126,13 +127,18 @@ def find_in(dataset: DatasetInFiles, entry: Entry, needles: Hashes) -> Found:
     """Return which rows of one data file have keys that hash so, deleted rows included."""
     schema = shared_schema(dataset, entry)
     path = key_cache_path(dataset.storage.keys, entry.file, schema)
-    cache = open_key_cache(path)
-    if cache is not None:
-        try:
-            return cache.find(needles)
-        except DamagedKeyCache:
-            path.unlink(missing_ok=True)
-    return _rebuilt(dataset, entry, schema, path).find(needles)
+
+    def look(needles: Hashes) -> Found:
+        cache = open_key_cache(path)
+        if cache is not None:
+            try:
+                return cache.find(needles)
+            except DamagedKeyCache:
+                path.unlink(missing_ok=True)
+        return _rebuilt(dataset, entry, schema, path).find(needles)
+
+    last: LastLookUp = dataset.storage.memory.setdefault("last look-up", LastLookUp())
+    return last.find(path.name, needles, look)
 
 
 def sound_key_cache(dataset: DatasetInFiles, entry: Entry) -> KeyCache:

@@ -15,11 +15,15 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu import keys as module
 from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
+    Found,
+    KeyCache,
+    LastLookUp,
     build_key_cache,
     key_cache_path,
     open_key_cache,
     write_key_cache,
 )
+from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive, Struct
 
@@ -50,6 +54,43 @@ def test_it_finds_every_row_with_a_key(
         assert (found.rows == rows[found.positions]).all()
         assert (np.diff(found.positions) >= 0).all()
     mapped.check_all()
+
+
+@example(keys=[7, 5, 7, 9], asked=[([5, 7, 7], 0), ([7], 0), ([7, 9], 0), ([5], 1), ([7], 0)])
+@given(
+    keys=st.lists(HASHES, max_size=30),
+    asked=st.lists(
+        st.tuples(st.lists(HASHES, max_size=6), st.integers(0, 1)), min_size=2, max_size=5
+    ),
+)
+def test_what_was_looked_up_last_is_found_again(
+    keys: list[int], asked: list[tuple[list[int], int]]
+) -> None:
+    """Of two files, whatever is asked between; what was asked last is not looked up again."""
+    rows = np.arange(len(keys), dtype=np.uint64) + np.uint64(1000)
+    caches = [build_key_cache(np.array(keys[k::2], np.uint64), rows[k::2]) for k in range(2)]
+    last, looked = LastLookUp(), list[str]()
+    for each, number in asked:
+        needles = np.array(each, np.uint64)
+
+        def look(needles: Hashes, cache: KeyCache = caches[number]) -> Found:
+            looked.append("")
+            return cache.find(needles)
+
+        before = len(looked)
+        found = [last.find(str(number), needles, look) for _ in range(2)]
+        assert len(looked) <= before + 1
+        part = needles[::2].copy()
+        for some, wanted in ((needles, found[0]), (needles, found[1]), (part, None)):
+            got = last.find(str(number), some, look) if wanted is None else wanted
+            right = caches[number].find(some)
+            lines = [
+                sorted(zip(x.needles.tolist(), x.positions.tolist(), x.rows.tolist(), strict=True))
+                for x in (got, right)
+            ]
+            assert lines[0] == lines[1]
+            assert (np.diff(got.positions) >= 0).all()
+        assert len(looked) <= before + 1
 
 
 def test_damage_at_every_place_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.havasu.keys import KeyCache
+from havasu_vc.datasets.havasu.keys import KeyCache, open_key_cache
 from havasu_vc.datasets.havasu.locate import (
     count_apart,
     entries_holding,
@@ -209,6 +209,7 @@ def test_damaged_keys_are_made_anew(
         look(view, whole)
     assert not caches(view)
     monkeypatch.undo()
+    view = files_of(Repo.open(repo.path, settings=LOCAL))
     look(view, whole)
     assert len(caches(view)) == 3 and caches(view).keys() == before.keys()
 
@@ -220,6 +221,25 @@ def look(view: HavasuDataset, whole: bool) -> None:
     else:
         rows = view.rows_with_keys(wanted(view, 10, 20, 30)).to_pylist()
         assert sorted(row["id"] for row in rows) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("kind", ["whole"], indirect=True)
+def test_whoever_writes_rows_looks_their_keys_up_once(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def counting(path: Path) -> KeyCache | None:
+        opened.append(path.name)
+        return open_key_cache(path)
+
+    monkeypatch.setattr("havasu_vc.datasets.havasu.locate.open_key_cache", counting)
+    rows = pa.table({"id": [12, 15, 20, 31], "n": [1, 2, 3, 4]})
+    assert repo.write("t", rows.cast(repo.table("t").to_arrow().schema)).changes["t"].total == 4
+    assert len(opened) == len(set(opened)) == 2
+    assert [row["n"] for row in repo.table("t").to_arrow().sort_by("id").to_pylist()] == [
+        *(0, 1, 2, 0, 3, 0, 0, 4)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["whole"], indirect=True)
