@@ -7,6 +7,8 @@ one of its datasets is met: the modules that a row names by `package` are
     build       `new_table`, which takes in the rows of a new one, and documents of one
     soundness   `check_folder`, which tells whether it can be read, from as little as possible
     checks      `check_dataset`, which finds everything that is wrong with one
+    upgrading   `upgraded`, which returns a folder of an older form in the one that is read,
+                where a kind has `older` forms
 
 Everybody else has a `Dataset`, or a `DatasetKind` where there is only a folder.
 """
@@ -31,7 +33,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from havasu_vc.datasets.folder import Folder
+    from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, NewTable
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.model.findings import Finding
@@ -78,6 +80,8 @@ class DatasetKind:
     """The type and the version that programs are told."""
     of_kart: bool = False
     """Whether Kart reads it, so that outputs say of it just what Kart says."""
+    older: bool = False
+    """Whether there are older forms of it, which nothing but an upgrade reads."""
 
     def version(self, marker: str) -> int:
         """Return the version of the form of a dataset whose folder has a name."""
@@ -140,6 +144,13 @@ class DatasetKind:
         soundness = import_module(f"{self.package}.soundness")
         soundness.check_folder(folder, path, revision, marker, memory)
 
+    def upgraded(self, folder: TreeFolder, path: str, revision: str) -> TreeFolder | None:
+        """Return a folder as one of the form that is read; None where it is of no older form."""
+        if not self.older:
+            return None
+        upgrading = import_module(f"{self.package}.upgrading")
+        return cast("TreeFolder | None", upgrading.upgraded(folder, path, revision))
+
     def findings(
         self, view: Dataset, engine: RunsEach, *, full: bool, checked: set[str] | None = None
     ) -> Iterator[Finding]:
@@ -160,6 +171,7 @@ DEFAULT = DatasetKind(
     package="havasu_vc.datasets.havasu",
     documents=("dataset.json", "snapshot.json"),
     told={"type": "table", "version": 1, "format": "havasu"},
+    older=True,
 )
 """The kind that datasets have unless another one is asked for."""
 

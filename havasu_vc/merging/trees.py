@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.kinds import find_kind
+from havasu_vc.datasets.kinds import find_kind, kind_of
 from havasu_vc.errors import (
     ConflictError,
     CorruptDatasetError,
     NotYetSupportedError,
     StateError,
     UnsupportedError,
+    UnsupportedVersionError,
 )
 from havasu_vc.history.conflicts import DatasetConflicts, Glance, MergePolicy, conflict_columns
 from havasu_vc.history.merge_datasets import (
@@ -148,7 +149,7 @@ def merge_trees(
         views = [
             None
             if each is None or (one_sided and len(named) == 1)
-            else _view(repo, storage, tree, each, group.path)
+            else _view(repo, storage, tree, each, group.path, ours=tree is trees[1])
             for each, tree in zip(found, trees, strict=True)
         ]
         merged[group.path] = merge_dataset(
@@ -167,15 +168,28 @@ def merge_trees(
 
 
 def _view(
-    repo: OpenRepo, storage: Storage, tree: RootTree, folder: DatasetFolder, path: str
+    repo: OpenRepo,
+    storage: Storage,
+    tree: RootTree,
+    folder: DatasetFolder,
+    path: str,
+    *,
+    ours: bool,
 ) -> Dataset | None:
     """Return a dataset of a tree as if it stood where it will be; None for a broken one.
 
-    That one is taken as a whole or not at all, like one that is not there.
+    That one is taken as a whole or not at all, like one that is not there. One of an older form,
+    which branches came from that were upgraded since, is read as if it had been too; only what
+    is merged into must be of the form that is written.
     """
     inside = TreeFolder(tree.source, folder.internals)
     view = repo.view(folder, tree.name).with_folder(inside).with_storage(storage)
     broken = defect_of(view)
+    if isinstance(broken, UnsupportedVersionError) and not ours:
+        newer = kind_of(path, folder.marker).upgraded(inside, path, tree.name)
+        if newer is not None:
+            view = view.with_folder(newer)
+            broken = defect_of(view)
     if isinstance(broken, UnsupportedError):
         raise broken
     if broken is not None:

@@ -21,7 +21,13 @@ OLD = FIXTURES / "old"
 
 def old_repository(folder: Path, name: str = "edited") -> Repo:
     """Make a repository with a dataset that an older version committed."""
-    repo = empty_repo(folder, settings=LOCAL)
+    return commit_old(empty_repo(folder, settings=LOCAL), name)
+
+
+def commit_old(repo: Repo, name: str) -> Repo:
+    """Commit a state of the dataset as an older version did."""
+    folder = repo.path
+    run_git("rm", "-rq", "--cached", "--sparse", "--ignore-unmatch", "parcels", cwd=folder)
     for path in (OLD / name / "objects").iterdir():
         copy = repo.opened.storage.files.temporary()
         shutil.copy(path, copy)
@@ -100,17 +106,7 @@ def test_states_that_were_upgraded_apart_meet_in_git(tmp_path: Path) -> None:
     repo = old_repository(tmp_path / "repo")
     run_git("switch", "-q", "-c", "side", cwd=repo.path)
     # Another state of format 1 of the same table: the rows before the edits.
-    run_git("rm", "-rq", "--cached", "--sparse", "parcels", cwd=repo.path)
-    inside = tmp_path / "repo" / "parcels" / ".havasu-dataset"
-    shutil.copytree(OLD / "evolved", inside, ignore=shutil.ignore_patterns("objects"))
-    run_git("add", "--sparse", "-f", "parcels", cwd=repo.path)
-    run_git("commit", "-q", "-m", "another state", cwd=repo.path)
-    run_git("sparse-checkout", "reapply", cwd=repo.path)
-    shutil.rmtree(tmp_path / "repo" / "parcels", ignore_errors=True)
-    for path in (OLD / "evolved" / "objects").iterdir():
-        copy = repo.opened.storage.files.temporary()
-        shutil.copy(path, copy)
-        repo.opened.storage.files.put(copy)
+    commit_old(repo, "evolved")
     Repo.open(repo.path, settings=LOCAL).upgrade_datasets()
     run_git("switch", "-q", "main", cwd=repo.path)
     Repo.open(repo.path, settings=LOCAL).upgrade_datasets()
@@ -118,6 +114,56 @@ def test_states_that_were_upgraded_apart_meet_in_git(tmp_path: Path) -> None:
     said = run_git("merge", "side", cwd=repo.path, check=False)
 
     assert "CONFLICT" in said and "dataset.json" in said
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> Repo:
+    """A repository in which main was upgraded and edited, and `side` evolved before that."""
+    repo = old_repository(tmp_path / "repo", "edited")
+    run_git("switch", "-q", "-c", "side", cwd=repo.path)
+    commit_old(repo, "evolved")
+    run_git("switch", "-q", "main", cwd=repo.path)
+    repo = Repo.open(repo.path, settings=LOCAL)
+    repo.upgrade_datasets()
+    repo.write("parcels", pa.table({"id": pa.array([2]), "grade": pa.array([9], pa.int32())}))
+    return repo
+
+
+@pytest.mark.parametrize("by_git", [False, True])
+@pytest.mark.parametrize("side_too", [False, True])
+def test_branches_of_before_an_upgrade_are_merged(
+    parted: Repo, side_too: bool, by_git: bool, tmp_path: Path
+) -> None:
+    """Whether they were upgraded themselves or not, and where git stopped at them."""
+    theirs = old_repository(tmp_path / "theirs", "evolved")
+    theirs.upgrade_datasets()
+    wanted = rows(theirs)
+    (row,) = (row for row in wanted if row["id"] == 2)
+    assert row["grade"] == 1
+    row["grade"] = 9
+    if side_too:
+        parted.switch("side")
+        parted.upgrade_datasets()
+        parted.switch("main")
+    if by_git:
+        said = run_git("merge", "side", cwd=parted.path, check=False)
+        assert "CONFLICT" in said
+        succeed(invoke(["-C", parted.path, "merge", "--continue"]))
+    else:
+        succeed(invoke(["-C", parted.path, "merge", "side"]))
+
+    merged = Repo.open(parted.path, settings=LOCAL)
+    assert rows(merged) == sorted(wanted, key=str)
+    assert_sound(merged, dangling=by_git)
+    assert run_git("status", "--porcelain", cwd=parted.path) == ""
+
+
+def test_what_is_merged_into_must_be_upgraded(parted: Repo) -> None:
+    parted.switch("side")
+    with frozen(parted):
+        refused = invoke(["-C", parted.path, "merge", "main"])
+    assert refused.exit_code == 24 and "of dataset format 1" in refused.stderr
+    assert "`havasu-vc upgrade`" in refused.stderr
 
 
 def test_a_snapshot_that_does_not_fit_is_not_upgraded(tmp_path: Path) -> None:

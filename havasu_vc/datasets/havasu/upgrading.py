@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from havasu_vc.datasets.folder import Folder, documents_of
+from havasu_vc.datasets.folder import Folder, TreeFolder, documents_of
 from havasu_vc.datasets.havasu.ledger import first_blobs, past_of
 from havasu_vc.datasets.havasu.plan import PAST
 from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError, UnsupportedVersionError
@@ -28,6 +28,8 @@ from havasu_vc.formats.havasu.properties import DATASET, Digest, Properties, for
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_columns, parse_schema
 from havasu_vc.records import dataclass
+from havasu_vc.store.objects import Draft
+from havasu_vc.store.trees import edit_tree
 
 __all__ = [
     "SNAPSHOT",
@@ -37,6 +39,7 @@ __all__ = [
     "parse_old_properties",
     "parse_snapshot",
     "upgrade_blobs",
+    "upgraded",
 ]
 
 _UPGRADED = "havasu-vc.upgraded"
@@ -46,6 +49,15 @@ _UPGRADED = "havasu-vc.upgraded"
 def is_old(folder: Folder) -> bool:
     """Whether a folder holds a dataset of format 1."""
     return folder.read(DATASET) is None and folder.read(SNAPSHOT) is not None
+
+
+def upgraded(folder: TreeFolder, path: str, revision: str) -> TreeFolder | None:
+    """Return a folder of format 1 in format 2; None for another one."""
+    if not is_old(folder):
+        return None
+    draft = Draft(folder.source)
+    tree = edit_tree(draft, folder.tree, upgrade_blobs(folder, path, revision))
+    return TreeFolder(draft, tree)
 
 
 def upgrade_blobs(folder: Folder, path: str, revision: str) -> dict[str, bytes | None]:
