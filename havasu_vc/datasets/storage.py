@@ -54,7 +54,7 @@ class Storage:
     allowed: tuple[str, ...] = ()
     """Folders outside with files that may be read where a commit links to them."""
     memory: dict[str, Any] = field(default_factory=dict, compare=False)
-    """What was found out of files and is soon asked for again, by whoever keeps it."""
+    """Findings in files that are soon asked for again, by who keeps them."""
 
     @property
     def linked(self) -> LinkedFiles:
