@@ -6,6 +6,7 @@ Nothing here writes into a table; a commit is followed by a checkout, which is
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -192,9 +193,13 @@ def diff_workspace(
     return wanted.chosen(differing())
 
 
-def table_diff(repo: OpenRepo, table: EditedTable) -> DatasetDiff:
-    """Return how a table differs from what was checked out."""
-    diff = _diff(repo, table.path, table.edits.base, draft_view(repo, table))
+def table_diff(repo: OpenRepo, table: EditedTable, old: Revision | None = None) -> DatasetDiff:
+    """Return how a table differs from what was checked out, or from a revision."""
+    base: Dataset | None = table.edits.base
+    if old is not None:
+        folder = repo.folders(old).get(table.path)
+        base = None if folder is None else repo.view(folder, old.name)
+    diff = _diff(repo, table.path, base, draft_view(repo, table))
     return _described(repo, table.state, diff)
 
 
@@ -319,7 +324,7 @@ def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> T
             f"{table.path} was edited in the workspace, and HEAD does not have it any more",
             hints=(
                 f"`havasu-vc switch -c edits {table.state.commit[:10]}`, commit there and merge",
-                f"or drop the edits with `havasu-vc restore {table.path}`",
+                f"or drop the edits with `havasu-vc restore {shlex.quote(table.path)}`",
             ),
         )
     head = transaction.head.commit

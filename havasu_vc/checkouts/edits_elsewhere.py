@@ -16,6 +16,7 @@ document with snapshots of several commits, and the client names the one that it
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,14 +136,20 @@ def commit_from_table(
     return CommitResult(commit, repo.head_branch, counts, notes, meta)
 
 
-def diff_table(repo: OpenRepo, location: str, filters: Sequence[str] = ()) -> Iterator[DatasetDiff]:
-    """Yield what was edited in a table that `check_out_to` made: how it differs from its commit."""
+def diff_table(
+    repo: OpenRepo, location: str, filters: Sequence[str] = (), revision: str | None = None
+) -> Iterator[DatasetDiff]:
+    """Yield what was edited in a table that `check_out_to` made: how it differs from its commit.
+
+    With a revision, how it differs from that.
+    """
     wanted = parse_filters(filters, of_changes=True)
     with place_elsewhere(repo, _place(location)) as place:
         found = _edits_at(repo, place, repo.storage)
         wanted.check([found.path])
-        if not found.edits.is_empty:
-            yield from wanted.chosen([table_diff(repo, found)])
+        if revision is not None or not found.edits.is_empty:
+            old = None if revision is None else repo.resolve(revision)
+            yield from wanted.chosen([table_diff(repo, found, old)])
 
 
 def _place(location: str) -> Path | str:
@@ -354,7 +361,7 @@ def _make(
         raise UncommittedChangesError(
             f"the table at {place.location} was written to since it was checked out",
             hints=(
-                f"`havasu-vc commit --from {place.location}` takes the edits in",
+                f"`havasu-vc commit --from {shlex.quote(place.location)}` takes the edits in",
                 "`--discard-changes` drops what was written",
             ),
         )

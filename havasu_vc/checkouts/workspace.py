@@ -336,11 +336,16 @@ class Workspace:
     commit = asks(lambda: WorkspaceCommitRequest, lambda: commit_workspace)
     commit_from = asks(lambda: TableCommitRequest, _commit_from)
 
-    def diff_from(self, location: str, filters: Sequence[str] = ()) -> Iterator[DatasetDiff]:
-        """Yield what was edited in a table of `check_out_to`: how it differs from its commit."""
+    def diff_from(
+        self, location: str, filters: Sequence[str] = (), revision: str | None = None
+    ) -> Iterator[DatasetDiff]:
+        """Yield what was edited in a table of `check_out_to`: how it differs from its commit.
+
+        With a revision, how it differs from that.
+        """
         from havasu_vc.checkouts.edits_elsewhere import diff_table
 
-        return diff_table(self._repo, location, filters)
+        return diff_table(self._repo, location, filters, revision)
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""

@@ -13,8 +13,9 @@ meanwhile. Then the table is taken for the dataset's as it stands, and tracked f
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -118,8 +119,9 @@ def _require_nothing_lost(repo: OpenRepo, file: Path) -> None:
         raise UncommittedChangesError(
             f"{file} holds what would be lost: {'; '.join(lost)}",
             hints=(
-                f"`havasu-vc commit --from {file}` takes edits in, and `havasu-vc import {file} "
-                "--layer NAME` another layer; --discard-changes drops them",
+                f"`havasu-vc commit --from {shlex.quote(str(file))}` takes edits in, and "
+                f"`havasu-vc import {shlex.quote(str(file))} --layer NAME` another layer; "
+                "--discard-changes drops them",
             ),
         )
 
@@ -186,7 +188,7 @@ def _commit_from(
     else:
         makers = [_file_maker(repo, file, dataset)]
     if wanted is not None:
-        wanted.check([path for path, _ in makers])
+        wanted.check([path for path, _ in makers], f"in {file.name}")
         makers = [
             (path, _part_maker(repo, make, wanted))
             for path, make in makers
@@ -198,7 +200,10 @@ def _commit_from(
     )
     if others:
         name = next(iter(others))
-        notes.append(f"`havasu-vc import {file} --layer {name}` makes it a dataset")
+        notes.append(
+            f"`havasu-vc import {shlex.quote(str(file))} --layer {shlex.quote(name)}` makes it "
+            "a dataset"
+        )
     result = commit_edits(
         repo,
         makers,
@@ -216,11 +221,11 @@ def _commit_from(
 
 
 def diff_copy(
-    repo: OpenRepo, file: str | Path, filters: Sequence[str] = ()
+    repo: OpenRepo, file: str | Path, filters: Sequence[str] = (), revision: str | None = None
 ) -> Iterator[DatasetDiff]:
     """Yield what was edited in a copy: how each dataset differs from the commit that it is of.
 
-    A copy that knows no commit is compared with HEAD.
+    A copy that knows no commit is compared with HEAD; with a revision, each is with that.
     """
     require_other_file(repo, file, "`havasu-vc diff` shows what is edited in it")
     file = Path(file)
@@ -239,23 +244,38 @@ def diff_copy(
         named = {each.partition(":")[0] for each in filters}
         path, make = _file_maker(repo, file, named.pop() if len(named) == 1 else None)
         sides.append((repo.dataset(path), make))
-    wanted.check([view.path for view, _ in sides])
-    return wanted.chosen(_differing(repo, sides, wanted))
+    wanted.check([view.path for view, _ in sides], f"in {file.name}")
+    old = repo.folders(repo.resolve("HEAD" if revision is None else revision))
+    return wanted.chosen(_differing(repo, sides, wanted, old, file, revision))
 
 
 def _differing(
     repo: OpenRepo,
     sides: Sequence[tuple[Dataset, EditMaker]],
     wanted: RepoFilter,
+    old: Mapping[str, DatasetFolder],
+    file: Path,
+    revision: str | None,
 ) -> Iterator[DatasetDiff]:
-    """Yield how datasets differ from what edits make of them, where these change anything."""
+    """Yield how datasets differ from what edits make of them, or `old` ones of a revision do."""
     for view, make in sides:
-        if wanted.of(view.path) is None:
+        path, before = view.path, old.get(view.path)
+        if wanted.of(path) is None:
             continue
         draft = drafted(repo, partial(_edited, repo, view, make))
-        if draft.folder is not view.folder:
-            engine = partial(repo.settings.open_engine, 2 * view.size)
-            yield diff_datasets(view.path, view, draft, engine, note=repo.settings.note)
+        engine = partial(repo.settings.open_engine, 2 * view.size)
+        tree = view.folder.tree if isinstance(view.folder, TreeFolder) else None
+        known = before is not None and before.internals == tree
+        if revision is not None and not known:
+            first = None if before is None else repo.view(before, revision)
+            yield diff_datasets(path, first, draft, engine, note=repo.settings.note)
+        elif draft.folder is not view.folder:
+            if not known:
+                repo.settings.note(
+                    f"{path} was changed since {file.name} was written: `havasu-vc diff --from "
+                    f"{shlex.quote(str(file))} HEAD` compares with it as it is now"
+                )
+            yield diff_datasets(path, view, draft, engine, note=repo.settings.note)
 
 
 def _edited(repo: OpenRepo, view: Dataset, make: EditMaker, storage: Storage) -> Dataset:

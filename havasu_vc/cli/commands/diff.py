@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +37,7 @@ __all__ = ["command", "print_row", "row_name", "show"]
     metavar="FILE",
     type=PLACE,
     help="Show what was edited in a copy of `checkout --as` or a table of `checkout --to`, "
-    "against the commit that it is of: what `commit --from` takes.",
+    "against the commit that it is of, or against A.",
 )
 @diff_options
 @click.pass_context
@@ -47,6 +49,8 @@ def command(
     options: DiffOptions,
 ) -> int:
     r"""Show what differs between two revisions, or what is edited in the workspace.
+
+    With -q nothing is printed, and the exit code is 1 where something differs.
 
     \b
                   from what was checked out to the tables of the workspace
@@ -61,15 +65,19 @@ def command(
     and filters where an argument could be either.
     """
     invocation: Invocation = context.obj
+    if invocation.quiet and options.output_format == "text":
+        # As of `git diff --quiet`, the exit code tells.
+        options = replace(options, output_format="quiet", summary=None, only_feature_count=None)
     repo = invocation.open_repo()
     if file is not None:
         from havasu_vc.cli.commands.commit import is_table
 
         revisions, filters = revisions_and_filters(context, repo, arguments)
-        if revisions:
-            raise click.UsageError("--from compares with the commit that FILE is of; name no other")
-        table = is_table(file)
-        edits = (repo.workspace.diff_from if table else repo.diff_copy)(str(file), filters)
+        revision = revisions[0] if revisions else None
+        if revision is not None and ".." in revision:
+            raise click.UsageError("--from compares FILE with one revision, such as HEAD")
+        diff = repo.workspace.diff_from if is_table(file) else repo.diff_copy
+        edits = diff(str(file), filters, revision)
         return print_diff(invocation, repo, edits, options, revisions=("HEAD", filters))
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     between = "..." if repo.git.follows_kart else ".."
@@ -149,8 +157,9 @@ def _refuse_path_at(repo: Repo, text: str) -> None:
         raise InvalidArgumentError(
             f"{path!r} is a dataset, and `show` tells what a commit changed",
             hints=(
-                f"`havasu-vc cat {path}@{revision}` prints its rows as they were",
-                f"`havasu-vc show {revision} {path}` shows what the commit changed of it",
+                f"`havasu-vc cat {shlex.quote(path)}@{revision}` prints its rows as they were",
+                f"`havasu-vc show {revision} {shlex.quote(path)}` shows what the "
+                f"commit changed of it",
             ),
         )
 

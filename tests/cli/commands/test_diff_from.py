@@ -94,6 +94,40 @@ def test_a_table_elsewhere(run: Run, repo: Path) -> None:
     assert told(run, "diff", "--from", table, "points:feature:8") == {}
 
 
+@pytest.mark.parametrize("kind", ["copy", "table"])
+def test_against_a_revision_it_shows_what_is_still_to_be_committed(
+    kind: str, run: Run, repo: Path
+) -> None:
+    if kind == "copy":
+        place = repo.parent / "my copy.gpkg"
+        succeed(run("checkout", "--as", place))
+        edit(place, "UPDATE points SET name = 'edited'", "DELETE FROM points WHERE id = 4")
+    else:
+        place = repo.parent / "my table"
+        succeed(run("checkout", "--to", place, "--dataset", "points"))
+        by_hand.insert(
+            place, [{"id": i, "name": "new", "height": 1.0, "geom": None} for i in (7, 8)]
+        )
+    all_of_it = told(run, "diff", "--from", place)["points"]["feature"]
+    assert told(run, "diff", "--from", place, "HEAD")["points"]["feature"] == all_of_it
+    one = {"copy": "points:feature:1", "table": "points:feature:7"}[kind]
+    succeed(run("commit", "--from", place, "-m", "One", "--", one))
+
+    (committed,) = told(run, "show")["points"]["feature"]
+    left = told(run, "diff", "--from", place, "HEAD")["points"]["feature"]
+    assert len(left) == len(all_of_it) - 1
+    assert all(each in all_of_it and each != committed for each in left)
+    before = told(run, "diff", "--from", place, "HEAD^")["points"]["feature"]
+    assert sorted(map(str, before)) == sorted(map(str, all_of_it))
+    if kind == "copy":
+        note = run("diff", "--from", place, "--stat").stderr
+        assert note.endswith(
+            f"`havasu-vc diff --from '{place}' HEAD` compares with it as it is now\n"
+        )
+        succeed(run("commit", "--from", place, "-m", "All"))
+        assert told(run, "diff", "--from", place, "HEAD") == {}
+
+
 def test_what_is_refused(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = repo.parent / "copy.gpkg"
     succeed(run("checkout", "--as", copy))
@@ -107,7 +141,7 @@ def test_what_is_refused(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run("diff", f"../{copy.name}").stderr.splitlines()[-1] == (
         f"Hint: `havasu-vc diff --from ../{copy.name}` shows what was edited in a copy"
     )
-    assert run("diff", "HEAD", "--from", copy).exit_code == 2
+    assert run("diff", "HEAD^..HEAD", "--from", copy).exit_code == 2
     assert run("diff", "--from", repo.parent / "none.gpkg").exit_code == 48
     unknown = run("diff", "--from", copy, "roads")
     assert unknown.exit_code != 0 and unknown.stderr.count("Error") == 1
