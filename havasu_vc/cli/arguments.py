@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -239,6 +240,13 @@ def revisions_and_filters(
     from havasu_vc.repo.filter_texts import is_inside, named_filters
 
     filters = named_filters(filters)
+    if revisions and after is None and ":" not in filters[0]:
+        if not _matches(repo, filters[0]) and is_revision(filters[0]):
+            raise InvalidArgumentError(
+                f"`{context.info_name}` takes {'one revision' if most == 1 else 'two revisions'}, "
+                f"and {filters[0]!r} is another",
+                hints=(f"`{' '.join(revisions)} -- {filters[0]}` means a dataset of that name",),
+            )
     if filters and not revisions and after is None:
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
@@ -249,6 +257,7 @@ def revisions_and_filters(
                 if copy
                 else (
                     *_why(repo, first),
+                    *_at_revision(repo, first),
                     *nearest(first, [*repo.datasets(), *(each.name for each in repo.branches())]),
                     "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
                     f"`-- {first}` means a dataset that is not at HEAD",
@@ -258,7 +267,7 @@ def revisions_and_filters(
 
 
 def _of_copies(file: str) -> str:
-    return f"`havasu-vc diff --from {file}` shows what was edited in a copy"
+    return f"`havasu-vc diff --from {shlex.quote(file)}` shows what was edited in a copy"
 
 
 def _why(repo: Repo, text: str) -> tuple[str, ...]:
@@ -270,6 +279,12 @@ def _why(repo: Repo, text: str) -> tuple[str, ...]:
     except HavasuError:
         pass
     return ()
+
+
+def _at_revision(repo: Repo, text: str) -> tuple[str, ...]:
+    """Return how to write `DATASET@REV` here, which some commands take as one."""
+    path, at, revision = text.rpartition("@")
+    return (f"write it as `{revision} {path}`",) if at and revision and _matches(repo, path) else ()
 
 
 def _matches(repo: Repo, pattern: str) -> bool:

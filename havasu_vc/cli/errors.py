@@ -206,6 +206,8 @@ _POLICY = "`-X ours` or `-X theirs` decides rows that both sides changed"
 _ROWS_WHOLE = "rows are compared by value; a changed row is shown with its columns"
 _ALL_EDITS = "every edit is committed, unless datasets or rows are named"
 _ROWS_BY_NAME = "rows are chosen by name: `havasu-vc {} DATASET:feature:KEY`"
+_AT_ONCE = "it commits at once; `havasu-vc commit --amend -m` words it anew, `reset` takes it back"
+_THEN_IMPORT = "`havasu-vc init`, then `havasu-vc import`, which has more options"
 OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
     {
         "diff --cached": _NOT_STAGED,
@@ -269,6 +271,16 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "gc --prune": "`--prune-now` removes all that nothing needs, `--grace-days` what is older",
         "status -b": "the branch stands first without it; leave it out",
         "cherry-pick --no-edit": _NO_EDITOR,
+        "cherry-pick -n": _AT_ONCE,
+        "cherry-pick --no-commit": _AT_ONCE,
+        "revert -n": _AT_ONCE,
+        "revert --no-commit": _AT_ONCE,
+        "grep --all": "`git rev-list --all` names the commits, and `grep VALUE REV` looks in one",
+        "grep -w": "`-E` takes a regular expression, such as '\\boak\\b'",
+        "grep -n": "leave it out: rows are named by their keys",
+        "init --crs": _THEN_IMPORT,
+        "init --dataset": _THEN_IMPORT,
+        "init --layer": _THEN_IMPORT,
         "cherry-pick -e": _NO_EDITOR,
         "import --key": "`--primary-key COLUMN` names the key, `--primary-key auto` finds one",
         "merge --no-edit": _NO_EDITOR,

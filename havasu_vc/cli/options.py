@@ -7,9 +7,10 @@ Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import wraps
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -184,7 +185,7 @@ class RevisionCommand(Command):
     """A command that takes revisions, then filters; `--` stands between them where in doubt."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set what stands after `--` aside, and read `-5` as `-n5`."""
+        """Set what stands after `--` aside, read `-5` as `-n5`, and `--decorate main` as git."""
         if "--" in args:
             place = args.index("--")
             args, ctx.meta[_AFTER] = args[:place], tuple(args[place + 1 :])
@@ -194,7 +195,18 @@ class RevisionCommand(Command):
                 f"-n{arg[1:]}" if _is_count(arg) and last not in ("-n", "--max-count") else arg
                 for last, arg in zip(before, args, strict=False)
             ]
+        for option in self.params:
+            if isinstance(option, click.Option) and isinstance(option.type, click.Choice):
+                args = list(_without_value(option, args))
         return super().parse_args(ctx, args)
+
+
+def _without_value(option: click.Option, args: Sequence[str]) -> Iterator[str]:
+    """Yield arguments, where an option whose value may be left out takes none that it has not."""
+    values = option.type.choices if isinstance(option.type, click.Choice) else ()
+    for arg, following in zip_longest(args, args[1:]):
+        alone = arg in option.opts and following not in values
+        yield f"{arg}={option.flag_value}" if alone and option.flag_value in values else arg
 
 
 def _is_count(argument: str) -> bool:

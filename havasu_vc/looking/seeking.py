@@ -48,7 +48,7 @@ def seek(repo: OpenRepo, request: SeekRequest) -> Iterator[FoundRows]:
     found = repo.revision(request.revision)
     wanted = parse_filters(request.filters)
     paths = repo.datasets(request.revision)
-    wanted.check(paths)
+    wanted.check(paths, f"at {request.revision}")
     _check_regex(request)
     for path in paths:
         chosen = wanted.of(path)

@@ -102,13 +102,13 @@ class RepoFilter:
             )
         return united
 
-    def check(self, paths: Iterable[str]) -> None:
-        """Raise for a filter that names no dataset at all."""
+    def check(self, paths: Iterable[str], where: str = "on either side") -> None:
+        """Raise for a filter that names no dataset at all; `where` says of what `paths` are."""
         known = list(paths)
         for each in self.filters:
             if not any(each.matches(path) for path in known):
                 raise InvalidArgumentError(
-                    f"there is no dataset {each.pattern!r} on either side",
+                    f"there is no dataset {each.pattern!r} {where}",
                     hints=(
                         *nearest(each.pattern, known),
                         "`havasu-vc data ls` lists the datasets",

@@ -24,6 +24,7 @@ from havasu_vc.errors import (
     LockedError,
     NoBranchError,
     RevisionNotFoundError,
+    StateError,
     StorageError,
 )
 from havasu_vc.records import dataclass
@@ -333,6 +334,11 @@ def create_branch(
 def delete_branch(repository: GitRepository, name: str, *, force: bool = False) -> None:
     """Delete a branch; unless `force`, only one whose commits another one has."""
     _check_branch(repository, name)
+    if name == repository.head_branch:
+        raise StateError(
+            f"HEAD is on branch {name!r}, which therefore stays",
+            hints=("`havasu-vc switch BRANCH` to another one first",),
+        )
     _unlock(repository, BRANCHES + name)
     repository.git("branch", "--quiet", "-D" if force else "-d", "--", name)
 

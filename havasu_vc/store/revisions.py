@@ -267,7 +267,9 @@ def _target(repository: GitRepository, name: str) -> ObjectId | None:
 
 
 def _shallow(repository: GitRepository) -> tuple[str, ...]:
-    """Return what to know of a name that may mean a commit before those that are here."""
+    """Return what to know of a name that may mean a commit before those that are here, or none."""
+    if read_ref(repository, "HEAD") is None and not any(repository.handle.references):
+        return ("there is no commit yet; `havasu-vc import` makes the first",)
     if not repository.handle.is_shallow:
         return ()
     return (

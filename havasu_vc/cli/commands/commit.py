@@ -6,9 +6,10 @@ A commit message written in the editor that git would open.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -140,9 +141,13 @@ def command(
         message = request.message
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
-        if message is None and not request.dry_run and can_edit():
-            message = commit.ask(repo, "" if amended is None else amended.message)
-        result = commit.make(repo, message, dry_run=request.dry_run)
+        try:
+            if message is None and not request.dry_run and can_edit():
+                message = commit.ask(repo, "" if amended is None else amended.message)
+            result = commit.make(repo, message, dry_run=request.dry_run)
+        except NoChangesError as error:
+            error.hints = (*error.hints, *_staged_by_git(repo))
+            raise
     tell_commit(invocation, repo, result, dry_run=request.dry_run)
 
 
@@ -195,12 +200,24 @@ class _Commit:
         return edit_message(repo.git, [f"Changes from {source}:", *lines], text=text)
 
 
+def _staged_by_git(repo: Repo) -> Iterator[str]:
+    """Yield how to go on where nothing was edited, but `git rm` or `git mv` has staged datasets."""
+    for path, letter in repo.status().staged.items():
+        what = "the removal" if letter == "D" else "a change"
+        yield (
+            f"git has staged {what} of {path}: `git commit` commits it, "
+            f"`git reset -- {shlex.quote(path)}` takes it back"
+        )
+
+
 def _refuse_nowhere(repo: Repo) -> NoReturn:
     """Raise where there is nothing that edits could be in."""
     if is_called_kart() and repo.head().commit is None:
         raise _EmptyRepositoryError()
     repo.workspace.require_found()
-    raise _no_working_copy() if repo.git.is_kart else _no_workspace()
+    error = _no_working_copy() if repo.git.is_kart else _no_workspace()
+    error.hints = (*_staged_by_git(repo), *error.hints)
+    raise error
 
 
 def _chosen(filters: Sequence[str], where: str | None, box: str | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -26,7 +26,7 @@ __all__ = ["command"]
 
 
 @click.command("grep", cls=RevisionCommand)
-@click.argument("text", metavar="VALUE")
+@click.argument("text", metavar="VALUE", required=False)
 @click.argument(
     "arguments", metavar="[REV] [DATASET...]", nargs=-1, shell_complete=complete_revisions
 )
@@ -37,6 +37,7 @@ __all__ = ["command"]
     columns=NAMES,
     without=("text", "revision", "filters"),
 )
+@click.option("-e", "pattern", metavar="VALUE", help="VALUE, where it begins with a dash.")
 @click.option("-F", "fixed", is_flag=True, help="VALUE is taken as it is; this is the default.")
 @click.option("-c", "--count", is_flag=True, help="Print how many rows each dataset has.")
 @click.option("-l", "--name-only", is_flag=True, help="Print the datasets alone.")
@@ -45,6 +46,7 @@ __all__ = ["command"]
 def command(
     context: click.Context,
     request: SeekRequest,
+    pattern: str | None,
     arguments: tuple[str, ...],
     fixed: bool,
     count: bool,
@@ -57,6 +59,12 @@ def command(
     DATASET:feature:KEY:COLUMN=TEXT, with REV: before it where one is given; rows come in the order
     in which they are stored. The exit code is 1 where no row holds it, as of `git grep`.
     """
+    text = cast("str | None", request.text)
+    if pattern is not None:
+        arguments = arguments if text is None else (text, *arguments)
+        text = pattern
+    if text is None:
+        raise click.UsageError("Missing argument 'VALUE'.")
     if request.regex and fixed:
         raise click.UsageError("-E and -F contradict each other")
     if (count or name_only) and output_format != "text":
@@ -65,7 +73,7 @@ def command(
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else request.revision
-    found = repo.seek.by(replace(request, revision=revision, filters=filters))
+    found = repo.seek.by(replace(request, text=text, revision=revision, filters=filters))
     before = f"{revisions[0]}:" if revisions else ""
     with paged_output(repo.git, wanted=invocation.pager) as out:
         if count or name_only:

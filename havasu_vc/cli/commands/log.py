@@ -212,7 +212,7 @@ def command(
     request = replace(request, revision=revisions[0] if revisions else "HEAD", filters=filters)
     decorate = "no" if printing.no_decorate else printing.decorate
     if printing.graph:
-        return _graph(invocation, repo, request, printing, decorate)
+        return _graph(invocation, repo, request, printing, decorate, form)
     if form is not None and (printing.form != "text" or printing.style):
         raise click.UsageError("what commits changed is printed below each as text")
     decorate = decorate or _setting(repo)
@@ -312,11 +312,14 @@ def _graph(
     request: LogRequest,
     printing: _Printing,
     decorate: str | None,
+    form: str | None,
 ) -> int:
     if printing.form != "text" or request.columns or request.holds is not None:
         raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
     if any(":" in text for text in request.filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
+    if form is not None:
+        raise click.UsageError("--graph draws commits alone; leave -p, --stat and the like out")
     if request.reverse:
         raise click.UsageError("--graph is drawn from the newest; leave --reverse out")
     told = {

@@ -47,3 +47,13 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
     result = run("branch", *arguments)
 
     assert result.exit_code == code, result.output
+
+
+def test_the_current_branch_stays(run: Run) -> None:
+    for option in ("-d", "-D"):
+        refused = run("branch", option, "main")
+        assert refused.exit_code == 20
+        assert refused.stderr.splitlines() == [
+            "Error: HEAD is on branch 'main', which therefore stays",
+            "Hint: `havasu-vc switch BRANCH` to another one first",
+        ]

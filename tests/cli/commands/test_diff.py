@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run, succeed
+from tests.cli.conftest import Run, invoke, succeed
 
 RANGE = "HEAD^...HEAD"
 
@@ -287,3 +287,31 @@ def test_keys_of_several_columns_may_hold_commas(run: Run, tmp_path: Path) -> No
     result = run("diff", RANGE, "--", "parts:feature:x, y,0")
     assert result.exit_code == 2
     assert 'a value with a comma is quoted, as in "a, b",c' in result.stderr
+
+
+@pytest.mark.parametrize("quiet", ["-q", "--quiet"])
+def test_quietly_the_exit_code_tells_as_of_git(quiet: str, run: Run) -> None:
+    for more in ((), ("--stat",), ("--name-only",), ("--only-feature-count=exact",)):
+        differing = run("diff", quiet, "HEAD^", "HEAD", *more)
+        assert (differing.exit_code, differing.output) == (1, "")
+        assert run("diff", quiet, "HEAD", "HEAD", *more).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [("log",), ("show",), ("grep", "one"), ("diff", "HEAD")])
+def test_one_revision_more_than_a_command_takes_is_no_dataset(
+    command: tuple[str, ...], run: Run
+) -> None:
+    refused = run(*command, "HEAD", "HEAD^")
+    assert refused.exit_code == 2
+    assert "'HEAD^' is another" in refused.stderr
+    assert run(*command, "HEAD", "--", "points").exit_code == 0
+
+
+def test_a_repository_without_a_commit_says_how_to_begin(tmp_path: Path) -> None:
+    succeed(invoke(["init", tmp_path / "new"]))
+    for line in (["show"], ["revert", "HEAD"], ["blame", "points"], ["tag", "v1"], ["merge", "x"]):
+        refused = invoke(["-C", tmp_path / "new", *line])
+        assert refused.exit_code == 47
+        assert refused.stderr.splitlines()[1:] == [
+            "Hint: there is no commit yet; `havasu-vc import` makes the first"
+        ]

@@ -83,6 +83,20 @@ def test_nothing_found_and_bad_input(run: Run) -> None:
         assert run(*arguments).exit_code == code, arguments
 
 
+def test_a_value_that_begins_with_a_dash(run: Run) -> None:
+    found = succeed(run("grep", "-e", "matai", "HEAD~1", "points")).stdout
+    assert found == "HEAD~1:points:feature:3:name=matai\n"
+    assert run("grep", "-e", "-x").exit_code == 1
+    assert run("grep").exit_code == 2
+
+
+def test_a_dataset_at_a_revision_is_written_in_two_words(run: Run) -> None:
+    refused = run("grep", "one", "points@HEAD^")
+    assert refused.exit_code == 2 and "Hint: write it as `HEAD^ points`" in refused.stderr
+    refused = run("grep", "one", "HEAD", "roads")
+    assert "there is no dataset 'roads' at HEAD" in refused.stderr
+
+
 def test_a_table_without_a_key(run: Run, repo: Path, tmp_path: Path) -> None:
     source = tmp_path / "notes.csv"
     source.write_text("note,count\nseen,7\ngone,8\n")

@@ -198,3 +198,15 @@ def test_filters_that_leave_no_commit_are_told(run: Run) -> None:
             assert result.stderr == f"Note: no commit that was asked for changed {named}\n"
     assert succeed(run("log", "--", "points:feature:2")).stderr == ""
     assert succeed(run("log", "--author", "nobody")).stderr == ""
+
+
+def test_refs_are_named_without_a_value_of_the_option_as_of_git(run: Run) -> None:
+    for line in (("--decorate", "HEAD"), ("HEAD", "--decorate"), ("--decorate", "short", "HEAD")):
+        assert "(HEAD -> main)" in succeed(run("log", *line)).stdout
+    assert "(HEAD -> refs/heads/main)" in succeed(run("log", "--decorate", "full")).stdout
+
+
+def test_a_graph_drops_no_option_silently(run: Run) -> None:
+    for option in ("-p", "--stat", "--name-only"):
+        refused = run("log", "--graph", option)
+        assert refused.exit_code == 2 and "--graph draws commits alone" in refused.stderr

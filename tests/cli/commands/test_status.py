@@ -62,6 +62,11 @@ def test_what_git_has_staged_of_a_dataset_is_told(
 
     assert f"git has staged {said}" in told and "`git reset -- points`" in told
     assert said in status["havasu.status/v1"]["problems"][0]
+    hint = f"Hint: git has staged {said}: `git commit` commits it, `git reset -- points` takes"
+    for line in (["commit", "-m", "x"], ["commit", "-n", "-m", "x"]):
+        assert hint in invoke(["-C", path, *line]).stderr
+    succeed(invoke(["-C", path, "checkout"]))
+    assert hint in invoke(["-C", path, "commit", "-m", "x"]).stderr
     assert succeed(invoke(["-C", path, "status", "-s"])).stdout == f"{letter}  points\n"
     run_git("reset", "--", "points", cwd=path)
     assert "staged" not in succeed(invoke(["-C", path, "status"])).stdout
