@@ -15,6 +15,7 @@ alone, and values in columns that a branch does not have are refused.
 from __future__ import annotations
 
 import secrets
+import shlex
 import shutil
 import tempfile
 import weakref
@@ -217,7 +218,10 @@ def branch_edits(
             if branch is None:
                 raise StateError(
                     f"{table.path}: its table has a branch {name} that git has not any more",
-                    hints=(f"`havasu-vc branch {name} {table.state.refs[name].commit[:10]}`",),
+                    hints=(
+                        f"`havasu-vc branch {shlex.quote(name)} "
+                        f"{table.state.refs[name].commit[:10]}`",
+                    ),
                 )
             if branch.checked_out is not None:
                 raise StateError(
@@ -271,7 +275,7 @@ def _conflict(path: str, name: str, ref: RefState) -> ConflictError:
     return ConflictError(
         f"{path}: the branch {name} was written to from {ref.commit[:10]}, and git's has "
         "changed the same cells since; nothing is committed",
-        hints=(f"`havasu-vc switch {name}` and make the edits there",),
+        hints=(f"`havasu-vc switch {shlex.quote(name)}` and make the edits there",),
     )
 
 

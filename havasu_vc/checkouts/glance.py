@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -82,7 +83,8 @@ class FileState:
     def untracked_notes(self) -> tuple[str, ...]:
         """A line for a person about each of these tables."""
         return tuple(
-            f"the table {name} is no dataset yet; `havasu-vc add-dataset {name}` makes it one"
+            f"the table {name} is no dataset yet; `havasu-vc add-dataset {shlex.quote(name)}` "
+            f"makes it one"
             for name in self.untracked
         )
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -478,7 +479,7 @@ class LivingCopy:
                 if edited.is_dropped:
                     raise StateError(
                         f"the table of {path} is gone, which cannot be set aside",
-                        hints=(f"`havasu-vc restore {path}` brings it back",),
+                        hints=(f"`havasu-vc restore {shlex.quote(path)}` brings it back",),
                     )
                 made = edited.edit(base.views[path].with_storage(transaction.storage))
                 made = self._onto_head(transaction, base, made)
@@ -564,7 +565,10 @@ class LivingCopy:
             what = path if row is None else f"{path}:feature:{_label(row, old)}"
             raise UncommittedChangesError(
                 f"{what} was edited in the working copy, and changed by the merge as well",
-                hints=(f"`havasu-vc restore {path}` drops its edits, then abort the merge",),
+                hints=(
+                    f"`havasu-vc restore {shlex.quote(path)}` drops its edits, then abort the "
+                    f"merge",
+                ),
             )
 
     # Dropping edits

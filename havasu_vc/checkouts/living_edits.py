@@ -8,6 +8,7 @@ is compared with the whole dataset, and said to be.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from random import Random
@@ -223,7 +224,9 @@ class LayerEdits:
         if self.is_dropped:
             raise StateError(
                 f"the table of {self.path} is gone, so nothing in it can be chosen",
-                hints=(f"name {self.path} as a whole, or `havasu-vc restore {self.path}`",),
+                hints=(
+                    f"name {self.path} as a whole, or `havasu-vc restore {shlex.quote(self.path)}`",
+                ),
             )
         every_row = filter_.rows and filter_.keys is None
         if not (every_row or self.base.key):
@@ -417,7 +420,7 @@ def rows_standing(
         raise InvalidFileError(
             file.name,
             f"the table of {base.path} is gone",
-            hints=(f"`havasu-vc restore {base.path}` brings it back",),
+            hints=(f"`havasu-vc restore {shlex.quote(base.path)}` brings it back",),
         )
     schema = _schema_now(file, base, seen)
     return file.rows(seen, schema, keys), schema
@@ -433,7 +436,7 @@ def _schema_now(file: LivingStore, base: Dataset, seen: Seen) -> Schema:
             file.name,
             f"the table {seen.table} has no column {gone[0]!r} any more, which is the key of "
             f"{base.path}",
-            hints=(f"`havasu-vc restore {base.path}` makes the table anew",),
+            hints=(f"`havasu-vc restore {shlex.quote(base.path)}` makes the table anew",),
         )
     # Drawn alike whenever the edit is looked at, so that a diff names the ids that a commit keeps.
     added = [(field.name, str(field.type)) for field in seen.added]

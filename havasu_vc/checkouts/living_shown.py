@@ -7,6 +7,7 @@ copy; a commit holds them apart. Rows that would overwrite such as a spatial fil
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ def dropped_note(edits: LayerEdits) -> Iterator[str]:
     if edits.is_dropped:
         yield (
             f"{edits.path}: its table is gone from the working copy; a commit deletes the dataset, "
-            f"`havasu-vc restore {edits.path}` brings the table back"
+            f"`havasu-vc restore {shlex.quote(edits.path)}` brings the table back"
         )
 
 

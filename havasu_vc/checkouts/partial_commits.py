@@ -6,6 +6,7 @@ back into the tables. Whatever happens between is in the stash.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from havasu_vc.checkouts.catching_up import following
@@ -95,7 +96,7 @@ def _discard_living(repo: OpenRepo, wanted: RepoFilter) -> dict[str, int]:
             if edits.others and not can_stay(held.file, edits, edits.base, edits.base):
                 raise StateError(
                     f"the table of {path} is not as it was made, so its edits are dropped together",
-                    hints=(f"`havasu-vc restore {path}` drops all of them",),
+                    hints=(f"`havasu-vc restore {shlex.quote(path)}` drops all of them",),
                 )
         held.dropped.update(found)
     return {path: edits.counts.total for path, edits in found.items()}

@@ -8,6 +8,7 @@ only one remote has is made here, and follows that remote's.
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,10 @@ def find_goal(repo: Repo, text: str, *, revisions: bool = False, remotes: bool =
     if len(found) > 1:
         raise InvalidArgumentError(
             f"several remotes have a branch {text!r}: {', '.join(found)}",
-            hints=(f"`havasu-vc switch -c {text} {found[0]}` takes one of them",),
+            hints=(
+                f"`havasu-vc switch -c {shlex.quote(text)} {shlex.quote(found[0])}` takes one "
+                f"of them",
+            ),
         )
     return Goal(text, is_branch=bool(found), remote=found[0] if found else None)
 

@@ -15,6 +15,7 @@ Everybody else has a `Dataset`, or a `DatasetKind` where there is only a folder.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -279,7 +280,7 @@ def require_files(view: Dataset, what: str = "this") -> DatasetInFiles:
             f"{view.path} is a dataset of {view.kind.capitalize()}'s, with which {what} "
             "cannot be done",
             hints=(
-                f"`havasu-vc convert {view.path} --to {DEFAULT.name}` makes it a "
+                f"`havasu-vc convert {shlex.quote(view.path)} --to {DEFAULT.name}` makes it a "
                 f"{DEFAULT.name.capitalize()} dataset",
             ),
         )

@@ -8,6 +8,7 @@ the file is written anew.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -54,7 +55,7 @@ def _declared(dataset: Dataset, wanted: Mapping[str, str], engine: Engine) -> Tr
         raise InvalidArgumentError(
             f"{dataset.path} is a {dataset.kind.capitalize()} dataset, "
             "whose geometries have one encoding",
-            hints=(f"`havasu-vc convert {dataset.path} --to {DEFAULT.name}` first",),
+            hints=(f"`havasu-vc convert {shlex.quote(dataset.path)} --to {DEFAULT.name}` first",),
         )
     changed: dict[int, Field] = {}
     for name, encoding in wanted.items():

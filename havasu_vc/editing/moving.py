@@ -7,6 +7,7 @@ moves; where one is removed they stay, and are named.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from havasu_vc.checkouts import Workspace
@@ -96,7 +97,10 @@ def _require_unedited(repo: OpenRepo, paths: Sequence[str]) -> None:
         if path in edited:
             raise UncommittedChangesError(
                 f"{path} has edits that are not committed",
-                hints=("`havasu-vc commit` commits them", f"`havasu-vc restore {path}` drops them"),
+                hints=(
+                    "`havasu-vc commit` commits them",
+                    f"`havasu-vc restore {shlex.quote(path)}` drops them",
+                ),
             )
 
 

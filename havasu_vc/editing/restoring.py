@@ -7,6 +7,7 @@ only what differs is written; columns that it does not have keep their values.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -222,7 +223,7 @@ def _edit(
     if old is None or new is None:
         raise InvalidArgumentError(
             f"{path} is not on both sides, so it can only be restored as a whole",
-            hints=(f"`havasu-vc restore {path}`",),
+            hints=(f"`havasu-vc restore {shlex.quote(path)}`",),
         )
     items = _items(old, new, filter_)
     if not filter_.rows:
@@ -230,7 +231,7 @@ def _edit(
     if not same_key(old.schema, new.schema):
         raise InvalidArgumentError(
             f"{path} has no key, or another one then, so its rows cannot be told apart",
-            hints=(f"`havasu-vc restore {path}` brings all of it back",),
+            hints=(f"`havasu-vc restore {shlex.quote(path)}` brings all of it back",),
         )
     chosen = _columns_on_both(old, new, columns) if columns else None
     schema, documents = meta_documents(old, items)

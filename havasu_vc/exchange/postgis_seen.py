@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -231,7 +232,7 @@ def _retyped(layer: Layer, field: Field, column: Column) -> Field | None:
             layer.table,
             f"its geometries are in the system {srid} now, and were in {then or 'none'}",
             hints=(
-                f"`havasu-vc restore {layer.dataset}` makes the table anew; then "
+                f"`havasu-vc restore {shlex.quote(layer.dataset)}` makes the table anew; then "
                 "`havasu-vc import --replace` or `meta set` gives the dataset another system",
             ),
         )

@@ -9,6 +9,7 @@ are told apart by their digests, which costs no row.
 
 from __future__ import annotations
 
+import shlex
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -61,7 +62,9 @@ def blame_dataset(repo: OpenRepo, request: BlameRequest) -> Blame:
     if not view.key:
         raise InvalidArgumentError(
             f"{view.path} has no key, so its rows cannot be followed through history",
-            hints=(f"`havasu-vc log -- {view.path}` lists the commits that changed it",),
+            hints=(
+                f"`havasu-vc log -- {shlex.quote(view.path)}` lists the commits that changed it",
+            ),
         )
     names = tuple(request.columns or ())
     wanted = None if keys is None else keys_batch(keys, view.schema)

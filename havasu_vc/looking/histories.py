@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
@@ -91,7 +92,7 @@ def _no_commit(repo: OpenRepo) -> NotFoundError:
         )
     return NotFoundError(
         "there is no commit yet on this branch",
-        hints=(f"{branch} has some: `havasu-vc switch {branch}`",),
+        hints=(f"{branch} has some: `havasu-vc switch {shlex.quote(branch)}`",),
     )
 
 

@@ -7,6 +7,7 @@ named is resolved or nothing is.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -222,7 +223,10 @@ def _resolve_dataset(
     if filter_.rows and after.unresolved_rows and items.get(SCHEMA, "") is None:
         raise InvalidArgumentError(
             f"the columns of {found.path} are in conflict, which decides what its rows look like",
-            hints=(f"first `havasu-vc resolve {found.path}:meta:{SCHEMA} --with=ours`, or theirs",),
+            hints=(
+                f"first `havasu-vc resolve {shlex.quote(found.path)}:meta:{SCHEMA} "
+                f"--with=ours`, or theirs",
+            ),
         )
     state = state.with_dataset(after)
     theirs = any(each.side == "theirs" for each in after.columns.values())

@@ -433,9 +433,9 @@ def require_calm(repo: OpenRepo) -> None:
     operation = repo.git.operation
     if operation is not Operation.NONE:
         taken = operation not in (Operation.BISECT, Operation.APPLY)
-        name = operation.value
+        kind = operation.value
         hint = (
-            f"`havasu-vc {name} --continue` concludes it, `havasu-vc {name} --abort` drops it"
+            f"`havasu-vc {kind} --continue` concludes it, `havasu-vc {kind} --abort` drops it"
             if taken
             else f"finish or drop it with `git {operation.value}` first"
         )

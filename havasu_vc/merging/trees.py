@@ -7,6 +7,7 @@ stands now. What is nowhere in conflict and changed on one side only is taken un
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -216,7 +217,10 @@ def _groups(
         if first != path and second not in (path, first):
             raise ConflictError(
                 f"{path} was moved to {first} on one side and to {second} on the other",
-                hints=(f"move it to one place on both sides: `havasu-vc mv {second} {first}`",),
+                hints=(
+                    f"move it to one place on both sides: `havasu-vc mv {shlex.quote(second)} "
+                    f"{shlex.quote(first)}`",
+                ),
             )
         target = first if first != path else second
         places = (path, first if first in ours else None, second if second in theirs else None)

@@ -15,6 +15,7 @@ True
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -244,7 +245,7 @@ def _check_encodings(column: Column, old: Field | None) -> None:
     if old is not None and old.geometry is not None and old.geometry.encoding != given:
         raise ValueError(
             f"its values are {old.geometry.encoding}, which `havasu-vc convert --geometry "
-            f"{old.name}={given}` changes"
+            f"{shlex.quote(old.name)}={given}` changes"
         )
 
 

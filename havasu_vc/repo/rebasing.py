@@ -11,6 +11,7 @@ What is left over is not touched; it is still an edit of the version that the wh
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -133,7 +134,7 @@ def part_of(repo: OpenRepo, base: Dataset, edit: TreeEdit, wanted: RepoFilter) -
     if chosen.items is not None or not chosen.rows:
         raise InvalidArgumentError(
             f"{edit.path}: meta items are committed with the dataset as a whole",
-            hints=(f"`havasu-vc commit {edit.path}`",),
+            hints=(f"`havasu-vc commit {shlex.quote(edit.path)}`",),
         )
     after = base.after(edit, "the edit")
     meta = meta_changes(base.header, after.header)
@@ -141,7 +142,7 @@ def part_of(repo: OpenRepo, base: Dataset, edit: TreeEdit, wanted: RepoFilter) -
         raise StateError(
             f"{edit.path}: {', '.join(each.name for each in meta)} was edited as well, so rows of "
             "it cannot be committed alone",
-            hints=(f"`havasu-vc commit {edit.path}` commits all of it",),
+            hints=(f"`havasu-vc commit {shlex.quote(edit.path)}` commits all of it",),
         )
     with repo.settings.open_engine(base.size) as engine:
         changes = row_changes(base, after, engine)
@@ -159,14 +160,14 @@ def rest_of(repo: OpenRepo, base: Dataset, edit: TreeEdit, wanted: RepoFilter) -
     if chosen.keys is None or chosen.meta or chosen.items is not None:
         raise InvalidArgumentError(
             f"{edit.path}: edits are dropped by row, or of the dataset as a whole",
-            hints=(f"`havasu-vc restore {edit.path}` drops all of them",),
+            hints=(f"`havasu-vc restore {shlex.quote(edit.path)}` drops all of them",),
         )
     after = base.after(edit, "the edit")
     if meta := meta_changes(base.header, after.header):
         raise StateError(
             f"{edit.path}: {', '.join(each.name for each in meta)} was edited as well, so edits of "
             "rows cannot be dropped alone",
-            hints=(f"`havasu-vc restore {edit.path}` drops all of them",),
+            hints=(f"`havasu-vc restore {shlex.quote(edit.path)}` drops all of them",),
         )
     with repo.settings.open_engine(base.size) as engine:
         changes = row_changes(base, after, engine)

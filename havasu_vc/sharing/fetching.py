@@ -17,6 +17,7 @@ the same part of what is new:
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -144,7 +145,7 @@ def upstream_of(repo: OpenRepo, remote: str | None = None) -> str:
     if remote is not None and followed not in (None, remote):
         raise NoBranchError(
             f"branch {branch!r} follows one of {followed!r}, not of {remote!r}",
-            hints=(f"`havasu-vc pull {remote} BRANCH`",),
+            hints=(f"`havasu-vc pull {shlex.quote(remote)} BRANCH`",),
         )
     answer = repo.git.git(
         "rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}", check=False
@@ -152,7 +153,10 @@ def upstream_of(repo: OpenRepo, remote: str | None = None) -> str:
     if answer.code:
         raise NoBranchError(
             f"branch {branch!r} follows no other branch",
-            hints=(f"`havasu-vc pull REMOTE {branch}`", f"`havasu-vc push -u REMOTE {branch}`"),
+            hints=(
+                f"`havasu-vc pull REMOTE {shlex.quote(branch)}`",
+                f"`havasu-vc push -u REMOTE {shlex.quote(branch)}`",
+            ),
         )
     return answer.text
 

@@ -26,6 +26,7 @@ delta adds up to.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence, Set
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -404,6 +405,6 @@ def _check_same(repository: GitRepository, bare: bool, branch: str | None) -> No
     if not repository.handle.head_is_unborn:
         raise InvalidArgumentError(
             f"{repository.path} is a repository on branch {repository.head_branch!r} already",
-            hints=(f"`havasu-vc switch -c {branch}` makes another branch",),
+            hints=(f"`havasu-vc switch -c {shlex.quote(branch)}` makes another branch",),
         )
     repository.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -347,7 +348,7 @@ def _refuse_committed(found: Path) -> None:
         if listed:
             raise UnsupportedRepositoryError(
                 f"{found} came with a commit of {folder}, and may hold settings that run programs",
-                hints=(f"`havasu-vc -C {folder}` works on that repository",),
+                hints=(f"`havasu-vc -C {shlex.quote(str(folder))}` works on that repository",),
             )
         return
 

@@ -96,7 +96,7 @@ def fsck_working_copy(repo: OpenRepo) -> Iterator[Problem]:
             yield Problem(
                 f"{path} in the working copy",
                 f"{rows} from the dataset, and nothing says that they were edited",
-                f"`havasu-vc fsck --reset-dataset={path}` makes its table anew",
+                f"`havasu-vc fsck --reset-dataset={shlex.quote(path)}` makes its table anew",
             )
     except HavasuError as error:
         yield Problem("the working copy", error.message, (*error.hints, None)[0])

@@ -9,6 +9,7 @@ change of it cannot be told any more is named. Nothing is rewritten.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -342,7 +343,8 @@ def _mended(
         raise NotYetSupportedError(
             f"no version of {path} that HEAD comes from is sound",
             hints=(
-                f"`havasu-vc repair {path} --from COMMIT` takes it from any other commit",
+                f"`havasu-vc repair {shlex.quote(path)} --from COMMIT` takes it from any "
+                f"other commit",
                 "`havasu-vc import --replace` takes its rows from a file",
             ),
         )
@@ -422,7 +424,7 @@ def _merged_again(
         path,
         merged,
         (_named(repo, first), _named(repo, second)),
-        f"`havasu-vc diff {first[:10]}...{second[:10]} {path}` shows what one changed",
+        f"`havasu-vc diff {first[:10]}...{second[:10]} {shlex.quote(path)}` shows what one changed",
     )
     said = f"{path} is merged again, row by row, from {_named(repo, first)} and "
     # What no side has is what git made of a dataset that was moved.
@@ -438,9 +440,10 @@ def _require_no_conflicts(
                 f"{path}: {each.conflicts.total:,} conflicts between {sides[0]} and {sides[1]}, "
                 "which a merge did not resolve",
                 hints=(
-                    f"`havasu-vc repair {path} -X ours` decides them by the former, "
+                    f"`havasu-vc repair {shlex.quote(path)} -X ours` decides them by the former, "
                     "`-X theirs` by the latter, `-X COLUMN=theirs` cell by cell",
                     *hints,
-                    f"`havasu-vc repair {path} --from COMMIT` takes all of one version",
+                    f"`havasu-vc repair {shlex.quote(path)} --from COMMIT` takes all of one "
+                    f"version",
                 ),
             )

@@ -18,6 +18,7 @@ table stays there until its owner decides.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -150,7 +151,7 @@ NEWEST_FORMAT = 2
 
 def open_checked_out(place: TablePlace, known: TableState, table_uuid: str) -> Table:
     """Return the table of a dataset, once it is sure that it comes of its checkout."""
-    anew = f"`havasu-vc restore {known.path}` makes the table anew from its commit"
+    anew = f"`havasu-vc restore {shlex.quote(known.path)}` makes the table anew from its commit"
     if not place.exists():
         raise CorruptionError(
             f"{known.path}: its table at {place.location} is gone",

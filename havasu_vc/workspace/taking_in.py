@@ -9,6 +9,7 @@ derived, beside the key caches; the cost follows what changed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -530,7 +531,7 @@ def _with_key(
     if gone:
         raise SchemaViolationError(
             f"{where}: the table has no longer the key column {gone[0]!r}",
-            hints=(f"`havasu-vc restore {where}` makes the table as it was",),
+            hints=(f"`havasu-vc restore {shlex.quote(where)}` makes the table as it was",),
         )
     if after.identifier_ids or any(after.by_id[each].required for each in key):
         raise SchemaViolationError(

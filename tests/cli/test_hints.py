@@ -88,6 +88,45 @@ def test_commands_that_texts_name_are_there() -> None:
     assert [each for each in wrong if not each.endswith("None")] == []
 
 
+OURS = {"kind", "begun.kind", "verb", "what", "short", "rest"}
+OURS |= {"DEFAULT.name", "SCHEMA", "encoding", "given", "revision"}
+"""Put into command lines: words of ours, hexadecimal digits, a revision as it was typed."""
+QUOTED = re.compile(r"shlex\.(quote|join)\(.*\)|[\w.\[\]]+\[:(10|SHORT)\]")
+
+
+def unquoted(text: ast.JoinedStr) -> Iterator[str]:
+    """Yield what a command line in backquotes has of a person's that no shell would take."""
+    line = ""
+    for value in text.values:
+        if isinstance(value, ast.Constant):
+            line += str(value.value)
+        elif isinstance(value, ast.FormattedValue):
+            inside = line.count("`") % 2 and line.rpartition("`")[2].startswith("havasu-vc ")
+            put_in = ast.unparse(value.value)
+            if inside and put_in not in OURS and not QUOTED.fullmatch(put_in):
+                yield put_in
+            line += HOLE
+
+
+def test_names_in_commands_can_be_pasted_into_a_shell() -> None:
+    """A dataset may be called `Flurstücke 2024`."""
+    found, all_texts = [], 0
+    for module in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                all_texts += 1
+                where = f"{module.relative_to(PACKAGE)}:{node.lineno}"
+                found += [f"{where}: {name}" for name in unquoted(node)]
+    assert all_texts > 1500
+    assert found == []
+
+
+def test_a_name_that_a_shell_would_part_is_found() -> None:
+    tree = ast.parse('f"{a}: `havasu-vc rm {path}` or `havasu-vc rm {shlex.quote(path)}`"')
+    (text,) = (node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr))
+    assert list(unquoted(text)) == ["path"]
+
+
 def test_options_that_texts_name_alone_are_there() -> None:
     every: set[str] = set()
     groups: list[click.Command] = [cli]

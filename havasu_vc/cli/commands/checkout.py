@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -152,7 +153,8 @@ def _require_revision(names: tuple[str, ...]) -> None:
     """Raise where what is named is no revision, or more than one."""
     if names and names[0].lower().endswith(".gpkg"):
         raise click.UsageError(
-            f"{names[0]} is no revision: `havasu-vc checkout --as {names[0]}` writes a copy to edit"
+            f"{names[0]} is no revision: `havasu-vc checkout --as {shlex.quote(names[0])}` "
+            f"writes a copy to edit"
         )
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
@@ -255,7 +257,7 @@ def _write_copy(invocation: Invocation, request: CopyRequest) -> None:
     _print(invocation, repo, copy=copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
-    invocation.say(f"Edit it, then `havasu-vc commit --from {result.path}`")
+    invocation.say(f"Edit it, then `havasu-vc commit --from {shlex.quote(result.path)}`")
 
 
 def _make_elsewhere(
@@ -299,7 +301,8 @@ def _switch(
     except RevisionNotFoundError as error:
         if error.revision in repo.datasets():
             error.hints = (
-                f"{error.revision} is a dataset: `havasu-vc restore {error.revision}` drops its "
+                f"{error.revision} is a dataset: `havasu-vc restore "
+                f"{shlex.quote(error.revision)}` drops its "
                 "edits, `havasu-vc checkout` alone makes tables of all",
             )
         raise

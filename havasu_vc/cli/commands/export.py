@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -220,7 +221,7 @@ def _asked(
     path, revision = parse_dataset_at(request.dataset, ref, known=known)
     if str(request.file) == "-":
         raise click.UsageError(
-            f"an export is a file; `havasu-vc cat {request.dataset}` prints rows"
+            f"an export is a file; `havasu-vc cat {shlex.quote(request.dataset)}` prints rows"
         )
     if in_bucket(str(request.file)):
         return replace(request, dataset=path, revision=revision), False

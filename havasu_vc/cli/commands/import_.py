@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -364,14 +365,15 @@ def _keyless(path: str, possible: tuple[str, ...]) -> str:
     if not possible:
         return (
             f"{said}import it with --primary-key to see updates, or "
-            f"`havasu-vc meta set {path} primary-key=COLUMN`"
+            f"`havasu-vc meta set {shlex.quote(path)} primary-key=COLUMN`"
         )
     first, *others = possible
     also = f", as {' and '.join(others)} are" if len(others) > 1 else ""
     also = f", as {others[0]} is" if len(others) == 1 else also
     return (
         f"{said}{first} is unique and never null{also}: "
-        f"`havasu-vc meta set {path} primary-key={first}` makes it the key, and --primary-key "
+        f"`havasu-vc meta set {shlex.quote(path)} primary-key={shlex.quote(first)}` makes it "
+        f"the key, and --primary-key "
         "auto takes it at once"
     )
 

@@ -199,7 +199,10 @@ def pull(
     if rebases == "interactive":
         raise StateError(
             "pull.rebase asks for an interactive rebase, which is git's",
-            hints=(f"what came is fetched: `git rebase -i {name}`, or `havasu-vc rebase {name}`",),
+            hints=(
+                f"what came is fetched: `git rebase -i {name}`, or `havasu-vc rebase "
+                f"{shlex.quote(name)}`",
+            ),
         )
     if rebases is not None and fast_forward is None:
         from havasu_vc.cli.commands.rebase import rebase_and_tell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -57,7 +58,7 @@ def command(
         notes = tuple(each for each in notes if each not in new)
         printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
     if (other := status.elsewhere) is not None:
-        notes = (*notes, f"{other} has commits: `havasu-vc switch {other}`")
+        notes = (*notes, f"{other} has commits: `havasu-vc switch {shlex.quote(other)}`")
     if output_format == "json":
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return

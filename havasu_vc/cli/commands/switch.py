@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequ
             f"there is no branch {goal.name!r}",
             hints=(
                 *nearest(goal.name, (each.name for each in repo.branches())),
-                f"`havasu-vc switch -c {name}` makes it",
+                f"`havasu-vc switch -c {shlex.quote(name)}` makes it",
                 "`-d` puts HEAD on a commit",
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -54,7 +55,7 @@ def _require_no_dataset(invocation: Invocation, verb: str, arguments: Sequence[s
                 rest = " NEW" if verb == "mv" else ""
                 raise StateError(
                     f"{path} is a dataset, whose files git has not in the work tree",
-                    hints=(f"`havasu-vc {verb} {path}{rest}`",),
+                    hints=(f"`havasu-vc {verb} {shlex.quote(path)}{rest}`",),
                 )
 
 
