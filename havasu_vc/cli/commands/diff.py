@@ -70,15 +70,8 @@ def command(
         options = replace(options, output_format="quiet", summary=None, only_feature_count=None)
     repo = invocation.open_repo()
     if file is not None:
-        from havasu_vc.cli.commands.commit import is_table
-
-        revisions, filters = revisions_and_filters(context, repo, arguments)
-        revision = revisions[0] if revisions else None
-        if revision is not None and ".." in revision:
-            raise click.UsageError("--from compares FILE with one revision, such as HEAD")
-        diff = repo.workspace.diff_from if is_table(file) else repo.diff_copy
-        edits = diff(str(file), filters, revision)
-        return print_diff(invocation, repo, edits, options, revisions=("HEAD", filters))
+        asked = revisions_and_filters(context, repo, arguments)
+        return _of_file(invocation, repo, file, asked, options)
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     between = "..." if repo.git.follows_kart else ".."
     range_text = between.join(revisions) if revisions else "HEAD"
@@ -103,6 +96,25 @@ def command(
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+def _of_file(
+    invocation: Invocation,
+    repo: Repo,
+    file: str | Path,
+    asked: tuple[tuple[str, ...], tuple[str, ...]],
+    options: DiffOptions,
+) -> int:
+    """Show what was edited in a copy, or in a table elsewhere."""
+    from havasu_vc.cli.commands.commit import is_table
+
+    revisions, filters = asked
+    revision = revisions[0] if revisions else None
+    if revision is not None and ".." in revision:
+        raise click.UsageError("--from compares FILE with one revision, such as HEAD")
+    diff = repo.workspace.diff_from if is_table(file) else repo.diff_copy
+    edits = diff(str(file), filters, revision)
+    return print_diff(invocation, repo, edits, options, revisions=("HEAD", filters))
 
 
 @click.command("show", cls=RevisionCommand)
