@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from havasu_vc.errors import NoBranchError, StateError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import list_branches
@@ -19,8 +17,7 @@ def other_branch(repo: OpenRepo, ref: str | None) -> str | None:
     found = next((each for each in list_branches(repo.git) if each.name == name), None)
     if found is None:
         raise NoBranchError(
-            f"there is no branch {name!r}",
-            hints=(f"`havasu-vc branch {shlex.quote(name)}` makes it",),
+            f"there is no branch {name!r}", hints=("`havasu-vc branch NAME` makes it",)
         )
     if found.checked_out is not None:
         raise StateError(
