@@ -109,10 +109,7 @@ class RepoFilter:
             if not any(each.matches(path) for path in known):
                 raise InvalidArgumentError(
                     f"there is no dataset {each.pattern!r} {where}",
-                    hints=(
-                        *nearest(each.pattern, known),
-                        "`havasu-vc data ls` lists the datasets",
-                    ),
+                    hints=(*nearest(each.pattern, known), "`havasu-vc data ls` lists the datasets"),
                 )
 
     def chosen(self, diffs: Iterable[DatasetDiff]) -> Iterator[DatasetDiff]:
