@@ -22,13 +22,18 @@ class Sampled:
 
     peak: dict[str, float] = field(default_factory=dict)
     """MB by kind: `driver`, `java`, `workers`."""
+    worker: float = 0.0
+    """MB of the worker that ever held most."""
 
     def look(self, root: int) -> None:
         """Remember what the tree holds now if it is more than ever."""
         now: dict[str, float] = {}
         for process in tree(root):
             kind = "driver" if process == root else kind_of(process)
-            now[kind] = now.get(kind, 0.0) + held(process) / MB
+            size = held(process) / MB
+            now[kind] = now.get(kind, 0.0) + size
+            if kind == "workers":
+                self.worker = max(self.worker, size)
         if sum(now.values()) > sum(self.peak.values()):
             self.peak = now
 

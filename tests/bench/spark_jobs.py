@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 WARM, TIMES = 2, 5
 
 
-def start() -> SparkSession:
+def start(memory: str = "2g") -> SparkSession:
     """Start Spark, so that it counts what it reads."""
     uncounted = "spark.hadoop.parquet.hadoop.vectored.io.enabled"
-    return session(settings={"spark.driver.memory": "2g", uncounted: "false"})
+    return session(settings={"spark.driver.memory": memory, uncounted: "false"})
 
 
 def reads(repo: str) -> dict[str, Any]:
@@ -71,15 +72,18 @@ def window(repo: str) -> dict[str, Any]:
     return {"seconds": seconds, "bytes": [of_part, of_whole], "rows": part.count()}
 
 
-def compare(repo: str, revisions: str) -> dict[str, Any]:
-    """Compare two versions and count the changes."""
-    spark = start()
+def compare(repo: str, revisions: str, room: str = "2g") -> dict[str, Any]:
+    """Compare two versions and count the changes, and read both for comparison."""
+    spark, opened = start(room), Repo.open(repo)
+    sides = [read(spark, opened, DATASET, ref=ref) for ref in revisions.split("..")]
+    reading = median(sum(timed(partial(emptied, side)) for side in sides) for _ in range(WARM + 1))
     begin = time.perf_counter()
-    with sampled(os.getpid()) as memory:
-        found = changes(spark, repo, DATASET, revisions).groupBy("_change_type").count().collect()
-    counts = {row[0]: row[1] for row in found}
+    with sampled(os.getpid()) as held:
+        rows = changes(spark, opened, DATASET, revisions).groupBy("_change_type").count().collect()
+    counts = {row[0]: row[1] for row in rows}
     seconds = time.perf_counter() - begin
-    return {"seconds": seconds, "changes": counts, "memory": memory.peak}
+    memory = {"memory": held.peak, "worker": held.worker}
+    return {"seconds": seconds, "reading": reading, "changes": counts, **memory}
 
 
 def update(repo: str, rows: str) -> dict[str, Any]:
@@ -99,23 +103,30 @@ def change_all(repo: str) -> dict[str, Any]:
     count = opened.dataset(DATASET).rows
     rows = spark.range(1, count + 1).selectExpr("id AS fid", "concat('all ', id) AS name")
     begin = time.perf_counter()
-    changed = write(rows, opened, DATASET).changes[DATASET].updates
+    with sampled(os.getpid()) as sizes:
+        changed = write(rows, opened, DATASET).changes[DATASET].updates
     seconds = time.perf_counter() - begin
     used = resource.getrusage(resource.RUSAGE_SELF)
     memory = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MB
-    return {"seconds": seconds, "rows": changed, "memory": memory}
+    return {"seconds": seconds, "rows": changed, "memory": memory, "worker": sizes.worker}
 
 
-def diverge(repo: str) -> dict[str, Any]:
-    """Change three tenths of the rows on this branch, and other three tenths on `side`."""
+def diverge(repo: str, share: str = "30") -> dict[str, Any]:
+    """Change three tenths of the rows on this branch, and other three tenths on `side`.
+
+    A share of 100 is all rows on both, in other columns.
+    """
     spark, opened = start(), Repo.open(repo)
     opened.create_branch("side")
     count = opened.dataset(DATASET).rows
     changed = []
-    for branch, least in (("side", 0), ("main", 5)):
+    for branch, least, column in (("side", 0, "name"), ("main", 5, "note")):
         opened.switch(branch)
-        chosen = spark.range(1, count + 1).where(f"id % 10 between {least} and {least + 2}")
-        rows = chosen.selectExpr("id AS fid", f"concat('{branch} ', id) AS name")
+        rows = spark.range(1, count + 1)
+        if share != "100":
+            rows = rows.where(f"id % 10 between {least} and {least + 2}")
+            column = "name"
+        rows = rows.selectExpr("id AS fid", f"concat('{branch} ', id) AS {column}")
         changed.append(write(rows, opened, DATASET).changes[DATASET].updates)
     return {"rows": changed}
 

@@ -63,6 +63,21 @@ def spark_compare(scratch: Scratch) -> Iterator[Figure]:
     scratch.remove(repository)
 
 
+@case("spark-compare-unordered")
+def spark_compare_unordered(scratch: Scratch) -> Iterator[Figure]:
+    """Two versions along a Hilbert curve that share no file, where Spark has 1 GB."""
+    variant = Variant("points", scratch.sizes.largest, "hilbert")
+    repository = two_versions(scratch, variant)
+    found = _job(scratch, "compare", repository, "release..main", "1g")
+    if found["changes"].get("UPDATE_AFTER") != scratch.sizes.edits:
+        raise ValueError(f"the changes that were found are {found['changes']}")
+    name = f"Spark compare without key order, {counted(variant.rows)} twice, in 1 GB"
+    note = f"{found['seconds']:.1f} s, reading both {found['reading']:.1f} s"
+    yield Figure(f"{name}, against reading both", found["seconds"] / found["reading"], "x", 3, note)
+    yield Figure(f"{name}, largest worker", found["worker"], "MB", 600.0)
+    scratch.remove(repository)
+
+
 @case("spark-driver")
 def spark_driver(scratch: Scratch) -> Iterator[Figure]:
     """All rows of two tables changed by a data frame, one four times as large as the other."""
@@ -76,6 +91,8 @@ def spark_driver(scratch: Scratch) -> Iterator[Figure]:
         found.append(told["memory"])
         name = f"Spark writes {counted(rows)} changed rows, memory of the driver's process"
         yield Figure(name, told["memory"], "MB", 300.0, f"{told['seconds']:.0f} s")
+        name = f"Spark writes {counted(rows)} changed rows, largest worker"
+        yield Figure(name, told["worker"], "MB", 600.0)
         scratch.remove(repository)
     yield Figure("the same, four times the rows against one", found[1] / found[0], "x", 1.1)
 
@@ -83,11 +100,21 @@ def spark_driver(scratch: Scratch) -> Iterator[Figure]:
 @case("spark-against-local")
 def spark_against_local(scratch: Scratch) -> Iterator[Figure]:
     """A release and a merge of three tenths of the rows on `local[2]`, and on two threads."""
+    yield from _against_local(scratch, 30, scratch.sizes.slow_runs)
+
+
+@case("spark-against-local-all")
+def spark_against_local_all(scratch: Scratch) -> Iterator[Figure]:
+    """The same of all rows, which a merge has from both sides in other columns, run once."""
+    yield from _against_local(scratch, 100, 1)
+
+
+def _against_local(scratch: Scratch, share: int, times: int) -> Iterator[Figure]:
     variant = Variant("points", scratch.sizes.largest)
     repository = scratch.repository(variant)
-    release = scratch.version(variant, variant.rows * 3 // 10)
+    release = scratch.version(variant, variant.rows * share // 100)
     diverged = scratch.copy(repository)
-    _job(scratch, "diverge", diverged)
+    _job(scratch, "diverge", diverged, str(share))
     commands: dict[str, tuple[Path, tuple[str | Path, ...]]] = {
         "release": (repository, ("import", release, "table", "--replace")),
         "merge": (diverged, ("merge", "side")),
@@ -97,12 +124,12 @@ def spark_against_local(scratch: Scratch) -> Iterator[Figure]:
         ours, local = alternated(
             partial(_on_a_copy, scratch, made, (*command, *on_spark)),
             partial(_on_a_copy, scratch, made, (*command, "--engine", "local")),
-            scratch.sizes.slow_runs,
+            times,
         )
         note = (
             f"{ours.wall:.1f} s, local {local.wall:.1f} s; CPU {ours.cpu:.0f} and {local.cpu:.0f}"
         )
-        name = f"Spark {what} of 30 % of {counted(variant.rows)} on local[2], against local"
+        name = f"Spark {what} of {share} % of {counted(variant.rows)} on local[2], against local"
         yield Figure(name, ours.wall / local.wall, "x", 1.5, note)
     scratch.remove(diverged)
 
