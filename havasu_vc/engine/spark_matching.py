@@ -55,6 +55,8 @@ __all__ = ["Matched", "changes_in", "matched"]
 _HASHES = "key bigint, row bigint, source int, pos bigint, sample binary"
 _FLUSH_ROWS = 1 << 20
 """Places that are collected before they are dealt out."""
+_JOINED_ROWS = 1 << 19
+"""About how many rows of both sides are joined by one task: 20 MB of hashes and places."""
 _WAITING = 4
 """Batches that wait for the consumer, besides those of the interval after."""
 _POLL_SECONDS = 0.1
@@ -122,20 +124,22 @@ class Matched:
 
 def _places(session: SparkSession, comparison: Comparison) -> DataFrame:
     """Return where rows are that differ, with a sample of their keys."""
-    sides = [
+    old, new = (
         task_frame(session, comparison.hashing(is_new), _told_hashes, _HASHES)
         for is_new in (False, True)
-    ]
+    )
+    # By size: Spark's own 200 parts are as many tasks in each step after it, however small.
+    rows = sum(each.count for each in (*comparison.old, *comparison.new))
     join = _by_key if comparison.keyed else _by_row
-    return join(*sides).select("source", "pos", "sample")
+    return join(old, new, rows // _JOINED_ROWS + 1).select("source", "pos", "sample")
 
 
-def _by_key(old: DataFrame, new: DataFrame) -> DataFrame:
+def _by_key(old: DataFrame, new: DataFrame, parts: int) -> DataFrame:
     from pyspark.sql import functions as F
 
     names = ("row", "source", "pos", "sample")
-    befores = old.toDF("key", *(f"old_{name}" for name in names))
-    afters = new.toDF("key", *(f"new_{name}" for name in names))
+    befores = old.toDF("key", *(f"old_{name}" for name in names)).repartition(parts, "key")
+    afters = new.toDF("key", *(f"new_{name}" for name in names)).repartition(parts, "key")
     joined = befores.hint("merge").join(afters, "key", "full_outer")
     differ = joined.where("old_row IS NULL OR new_row IS NULL OR old_row <> new_row")
     sides = [
@@ -146,14 +150,14 @@ def _by_key(old: DataFrame, new: DataFrame) -> DataFrame:
     return either.where("source IS NOT NULL")
 
 
-def _by_row(old: DataFrame, new: DataFrame) -> DataFrame:
+def _by_row(old: DataFrame, new: DataFrame, parts: int) -> DataFrame:
     """Return the places of rows of which one side has more; errors have no key and stay."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     every = old.withColumn("side", F.lit(0)).union(new.withColumn("side", F.lit(1)))
     alike = Window.partitionBy("key", "row", "side").orderBy("source", "pos")
-    numbered = every.withColumn("number", F.row_number().over(alike))
+    numbered = every.repartition(parts, "key").withColumn("number", F.row_number().over(alike))
     found = numbered.groupBy("key", "row", "number").agg(
         F.count("*").alias("sides"),
         F.first(F.struct("source", "pos", "sample")).alias("place"),
