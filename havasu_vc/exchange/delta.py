@@ -43,6 +43,7 @@ __all__ = [
     "DeltaVersion",
     "delta_versions",
     "is_delta_table",
+    "log_in_bucket",
     "new_table_id",
     "open_delta",
     "publish_commit",
@@ -106,6 +107,11 @@ def _open_in_bucket(place: str, options: SourceOptions) -> DeltaSource:
     folder = _brought(place)
     log = read_log(folder, version=options.snapshot)
     return delta_source(folder, log, options, bucket=place)
+
+
+def log_in_bucket(url: str) -> DeltaLog:
+    """Return the newest version of a table in a bucket."""
+    return read_log(_brought(url))
 
 
 def _brought(url: str) -> Path:

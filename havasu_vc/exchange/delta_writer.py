@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -20,7 +21,15 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.owners import report_batch
 from havasu_vc.errors import GeometryError, InvalidArgumentError, UnsupportedTypeError
-from havasu_vc.exchange.delta import is_delta_table, new_table_id, now_ms, publish_commit, read_log
+from havasu_vc.exchange.delta import (
+    LOG,
+    is_delta_table,
+    log_in_bucket,
+    new_table_id,
+    now_ms,
+    publish_commit,
+    read_log,
+)
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry, uuid_text
 from havasu_vc.exchange.native_tables import (
@@ -34,9 +43,13 @@ from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.exchange.side_by_side import (
     Parts,
     keeping,
-    require_arrived,
-    require_seen,
+    keeping_objects,
+    object_below,
+    objects_below,
+    put_written,
+    require_written,
     rows_of,
+    writing_to,
 )
 from havasu_vc.formats.delta import (
     GEOSPATIAL,
@@ -65,8 +78,17 @@ from havasu_vc.model.types import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.object_systems import create_object
+from havasu_vc.store.object_urls import shown_url, with_endpoint
 
-__all__ = ["NullCounts", "add_nulls", "delta_type", "delta_values", "write_delta"]
+__all__ = [
+    "NullCounts",
+    "add_nulls",
+    "delta_type",
+    "delta_values",
+    "write_delta",
+    "write_delta_objects",
+]
 
 
 def write_delta(
@@ -83,10 +105,49 @@ def write_delta(
     table, schema = _planned(header, notes, plain=plain)
     with keeping(folder) as (run, kept):
         if isinstance(rows, Parts):
-            count, files = _written_by_tasks(folder, table, rows, run)
+            count, files = _written_by_tasks(str(folder), table, rows, run)
         else:
             count, files = _write_files(folder, table, rows, f"00000-{run}")
-        _commit(folder, old, table, schema, files)
+        new, commit = _next(old, table, schema, files)
+        publish_commit(folder, new.version, commit)
+        kept |= {file.path for file in files}
+    return Written(count, tuple(notes.lines))
+
+
+def write_delta_objects(
+    url: str,
+    header: DatasetHeader,
+    parts: Parts,
+    *,
+    plain: bool = False,
+    overwrite: bool = False,
+) -> Written:
+    """Write the rows of each part to a bucket, then the version of a table there that has them."""
+    notes, place = Notes(), url
+    url = with_endpoint(url, os.environ)
+    names = objects_below(url)
+    old = DeltaLog()
+    if any(name.startswith(f"{LOG}/") for name in names):
+        if not overwrite:
+            raise InvalidArgumentError(
+                f"there is a table at {shown_url(url)} already",
+                hints=("--overwrite makes another version of it",),
+            )
+        old = _writable(log_in_bucket(place), shown_url(url))
+    elif names:
+        raise InvalidArgumentError(
+            f"something else is at {shown_url(url)}", hints=("choose another folder",)
+        )
+    table, schema = _planned(header, notes, plain=plain)
+    run = uuid.uuid4().hex[:12]
+    with keeping_objects(url, run) as kept:
+        count, files = _written_by_tasks(url, table, parts, run)
+        new, commit = _next(old, table, schema, files)
+        if create_object(object_below(url, f"{LOG}/{new.version:020}.json"), commit) is not True:
+            raise InvalidArgumentError(
+                f"another process wrote version {new.version} of the table at {shown_url(url)}",
+                hints=("export again",),
+            )
         kept |= {file.path for file in files}
     return Written(count, tuple(notes.lines))
 
@@ -102,9 +163,10 @@ def _planned(header: DatasetHeader, notes: Notes, *, plain: bool) -> tuple[_Tabl
     return table, {"type": "struct", "fields": columns}
 
 
-def _commit(
-    folder: Path, old: DeltaLog, table: _Table, schema: dict[str, Any], files: list[DeltaFile]
-) -> None:
+def _next(
+    old: DeltaLog, table: _Table, schema: dict[str, Any], files: list[DeltaFile]
+) -> tuple[DeltaLog, bytes]:
+    """Return the version of a table after another, and the commit that makes it."""
     new = DeltaLog(
         old.version + 1,
         old.table_id or new_table_id(),
@@ -115,17 +177,19 @@ def _commit(
         files={file.path: file for file in files},
     )
     operation = "CREATE TABLE AS SELECT" if old.version < 0 else "WRITE"
-    commit = format_commit(old, new, now_ms=now_ms(), operation=operation)
-    publish_commit(folder, new.version, commit)
+    return new, format_commit(old, new, now_ms=now_ms(), operation=operation)
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:
     if not table_stands(folder, is_delta_table, overwrite=overwrite):
         return DeltaLog()
-    log = read_log(folder)
+    return _writable(read_log(folder), str(folder))
+
+
+def _writable(log: DeltaLog, place: str) -> DeltaLog:
     if log.mapping != "none":
         raise InvalidArgumentError(
-            f"the table at {folder} finds columns by other names, which is not written",
+            f"the table at {place} finds columns by other names, which is not written",
             hints=("choose another folder",),
         )
     return log
@@ -335,18 +399,18 @@ def _require_one_srid(geometry: OutgoingGeometry, values: pa.Array) -> None:
 
 
 def _written_by_tasks(
-    folder: Path, table: _Table, parts: Parts, run: str
+    place: str, table: _Table, parts: Parts, run: str
 ) -> tuple[int, list[DeltaFile]]:
     header = table.header
 
     def writing(tasks: tuple[Task, ...], number: int) -> Task:
-        return task_of(write_part, tasks, number, header, table.plain, str(folder), run)
+        return task_of(write_part, tasks, number, header, table.plain, place, run)
 
     count = 0
     files: list[DeltaFile] = []
     for rows, written, lines in parts.written(writing, f"Writing {header.path}"):
         for file in written:
-            require_arrived(folder / file.path, file.size)
+            require_written(place, file.path, file.size)
         if rows and not count:
             files = []  # that of a part without rows says nothing any more
         count += rows
@@ -362,18 +426,18 @@ def write_part(
     number: int,
     header: DatasetHeader,
     plain: bool,
-    folder: str,
+    place: str,
     run: str,
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of tasks to data files, and report how many they are, the files and notes."""
-    place = Path(folder)
-    require_seen(place, place)
-    batches = rows_of(tasks, number)
-    if batches is None:
-        return
-    notes = Notes()
-    table, _ = _planned(header, notes, plain=plain)
-    rows, files = _write_files(place, table, batches, f"{number:05}-{run}")
+    with writing_to(place) as folder:
+        batches = rows_of(tasks, number)
+        if batches is None:
+            return
+        notes = Notes()
+        table, _ = _planned(header, notes, plain=plain)
+        rows, files = _write_files(folder, table, batches, f"{number:05}-{run}")
+        put_written(folder, place)
     yield report_batch((rows, files, tuple(notes.lines)))
 
 

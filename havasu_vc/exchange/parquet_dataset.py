@@ -14,35 +14,39 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
-from pyarrow import fs
 
 from havasu_vc.datasets.havasu.owners import report_batch
-from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export import Written, outgoing_geometries
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
-from havasu_vc.exchange.side_by_side import Parts, require_arrived, require_seen, rows_of
+from havasu_vc.exchange.side_by_side import (
+    Parts,
+    keeping_objects,
+    object_below,
+    objects_below,
+    require_arrived,
+    require_seen,
+    require_written,
+    rows_of,
+)
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors, swap_folders
 from havasu_vc.store.object_systems import (
     object_size,
-    object_system,
     put_object,
     remove_object,
-    reporting_store_errors,
 )
 from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.store.system import sync_file
@@ -213,7 +217,7 @@ def write_parquet_objects(
     """Write the rows of each part to a file below a URL; what was there goes at the end."""
     form, notes = _begun(header, crs, form)
     url = with_endpoint(url, os.environ)
-    before = _there(url)
+    before = objects_below(url)
     if before and not overwrite:
         raise InvalidArgumentError(
             f"{shown_url(url)} has files already", hints=("--overwrite replaces them",)
@@ -224,31 +228,23 @@ def write_parquet_objects(
             f"{shown_url(url)} has something else in it, such as {min(others)}: it is not replaced",
             hints=(_ELSEWHERE,),
         )
-    run, rows, empty = uuid.uuid4().hex[:12], 0, None
+    run = uuid.uuid4().hex[:12]
 
     def writing(tasks: tuple[Task, ...], number: int) -> Task:
         return task_of(put_part, tasks, number, header, crs, form, url, run)
 
-    try:
+    with keeping_objects(url, run) as kept:
+        written: dict[str, int] = {}
         for part in parts.written(writing, f"Writing {header.path}"):
-            if object_size(_below(url, part.name)) != part.size:
-                raise StorageError(
-                    f"{part.name} is not in {shown_url(url)}, where its task has put it"
-                )
-            empty = empty if part.rows else part.name
-            rows += part.rows
+            require_written(url, part.name, part.size)
+            written[part.name] = part.rows
             for line in part.notes:
                 notes.say(line)
-        if rows and empty is not None:
-            remove_object(_below(url, empty))
-    except BaseException:
-        with suppress(StorageError):
-            for name in _there(url):
-                if run in name:
-                    remove_object(_below(url, name))
-        raise
+        rows = sum(written.values())
+        # Of a part without rows the file only says which columns there are.
+        kept |= {name for name, count in written.items() if count or not rows}
     for name in before:
-        remove_object(_below(url, name))
+        remove_object(object_below(url, name))
     return Written(rows, tuple(notes.lines))
 
 
@@ -275,27 +271,6 @@ def put_part(
     with tempfile.TemporaryDirectory(prefix="havasu-vc-") as folder:
         file = Path(folder, name)
         count = write_parquet(file, header.schema, geometries, batches, notes=notes, form=form)
-        place = _below(url, name)
+        place = object_below(url, name)
         put_object(place, file)
     yield report_batch(_Part(name, count, object_size(place) or 0, tuple(notes.lines)))
-
-
-def _below(url: str, name: str) -> str:
-    """Return the URL of what is below another.
-
-    >>> _below("s3://bucket/maps/?region=x", "a.parquet")
-    's3://bucket/maps/a.parquet?region=x'
-    """
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=posixpath.join(parts.path or "/", name)))
-
-
-def _there(url: str) -> list[str]:
-    """Return the names of what is below a URL."""
-    system, base = object_system(url)
-    with reporting_store_errors(shown_url(url), "looked into"):
-        if system.get_file_info(base).type is fs.FileType.File:
-            raise InvalidArgumentError(f"{shown_url(url)} is no folder", hints=(_ELSEWHERE,))
-        found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
-    files = (each.path for each in found if each.type is fs.FileType.File)
-    return sorted(posixpath.relpath(path, base) for path in files)

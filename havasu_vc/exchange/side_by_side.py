@@ -8,30 +8,48 @@ is removed at the end.
 from __future__ import annotations
 
 import platform
+import posixpath
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pyarrow as pa
+from pyarrow import fs
 
 from havasu_vc.datasets.havasu.owners import parse_value
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.object_systems import (
+    object_size,
+    object_system,
+    put_object,
+    remove_object,
+    reporting_store_errors,
+)
+from havasu_vc.store.object_urls import in_bucket, shown_url
 
 __all__ = [
     "PART_BYTES",
     "Parts",
     "keeping",
+    "keeping_objects",
+    "object_below",
+    "objects_below",
     "parts_of",
+    "put_written",
     "require_arrived",
     "require_seen",
+    "require_written",
     "rows_of",
+    "writing_to",
 ]
 
 PART_BYTES = 128 << 20
@@ -127,3 +145,69 @@ def keeping(folder: Path) -> Iterator[tuple[str, set[str]]]:
         for each in made:
             with suppress(OSError):
                 each.rmdir()
+
+
+# The same in a bucket, where a file is put when it is whole on the disk of whoever writes it.
+
+
+@contextmanager
+def writing_to(place: str) -> Iterator[Path]:
+    """Give the folder to write to, which is that of a place or, for a bucket, one of its own."""
+    if not in_bucket(place):
+        folder = Path(place)
+        require_seen(folder, folder)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="havasu-vc-") as given:
+        yield Path(given)
+
+
+def put_written(folder: Path, place: str) -> None:
+    """Put the files of a folder into a bucket, if that is the place where they go."""
+    if in_bucket(place):
+        for file in sorted(folder.iterdir()):
+            put_object(object_below(place, file.name), file)
+
+
+def require_written(place: str, name: str, size: int) -> None:
+    """Refuse a file that its task has written, and that is not in its place."""
+    if not in_bucket(place):
+        require_arrived(Path(place, name), size)
+    elif object_size(object_below(place, name)) != size:
+        raise StorageError(f"{name} is not in {shown_url(place)}, where its task has put it")
+
+
+@contextmanager
+def keeping_objects(url: str, run: str) -> Iterator[set[str]]:
+    """Take the names of a run's files below a URL that are to stay; the others go at the end."""
+    kept = set[str]()
+    try:
+        yield kept
+    finally:
+        with suppress(StorageError):
+            for name in objects_below(url):
+                if run in name and name not in kept:
+                    remove_object(object_below(url, name))
+
+
+def object_below(url: str, name: str) -> str:
+    """Return the URL of what is below another.
+
+    >>> object_below("s3://bucket/maps/?region=x", "a.parquet")
+    's3://bucket/maps/a.parquet?region=x'
+    """
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=posixpath.join(parts.path or "/", name)))
+
+
+def objects_below(url: str) -> list[str]:
+    """Return the names of what is below a URL."""
+    system, base = object_system(url)
+    with reporting_store_errors(shown_url(url), "looked into"):
+        if system.get_file_info(base).type is fs.FileType.File:
+            raise InvalidArgumentError(
+                f"{shown_url(url)} is no folder", hints=("choose another folder",)
+            )
+        found = system.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
+    files = (each.path for each in found if each.type is fs.FileType.File)
+    return sorted(posixpath.relpath(path, base) for path in files)

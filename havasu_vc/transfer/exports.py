@@ -111,7 +111,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     return ExportResult(str(request.file if far else file), written.rows, notes)
 
 
-_IN_BUCKETS = ("iceberg", _PARQUET_DATASET)
+_IN_BUCKETS = ("delta", "iceberg", _PARQUET_DATASET)
 """Formats that are written to a bucket."""
 _IN_PARTS = ("delta", "iceberg-v3", _PARQUET_DATASET)
 """Formats of several files, which are written side by side."""
@@ -122,11 +122,15 @@ def _write_parts(
 ) -> Written:
     """Write the rows of a dataset as a folder of files."""
     file, overwrite = Path(request.file), request.overwrite
+    place, far = str(request.file), in_bucket(str(request.file))
     if request.format == "delta":
-        from havasu_vc.exchange.delta_writer import write_delta
+        from havasu_vc.exchange.delta_writer import write_delta, write_delta_objects
 
-        with _parts(repo, view, header, None) as parts:
-            return write_delta(file, header, parts, plain=request.plain, overwrite=overwrite)
+        with _parts(repo, view, header, None, far=far) as parts:
+            how: dict[str, Any] = {"plain": request.plain, "overwrite": overwrite}
+            if far:
+                return write_delta_objects(place, header, parts, **how)
+            return write_delta(file, header, parts, **how)
     if request.format == "iceberg-v3":
         from havasu_vc.exchange.iceberg_writer import write_iceberg_3
 
@@ -134,13 +138,10 @@ def _write_parts(
             return write_iceberg_3(file, header, parts, overwrite=overwrite)
     from havasu_vc.exchange.parquet_dataset import write_parquet_dataset, write_parquet_objects
 
-    far = in_bucket(str(request.file))
-
     def write(header: DatasetHeader) -> Written:
         form: dict[str, Any] = {"crs": request.crs, "form": request.parquet}
         with _parts(repo, view, header, request.part_bytes, far=far) as parts:
             if far:
-                place = str(request.file)
                 return write_parquet_objects(place, header, parts, overwrite=overwrite, **form)
             return write_parquet_dataset(file, header, parts, overwrite=overwrite, **form)
 
@@ -205,7 +206,7 @@ def _goes_far(request: ExportRequest) -> bool:
         raise InvalidArgumentError(
             f"a bucket, as in {shown_url(str(request.file))}, takes folders of files alone",
             hints=(
-                "--to parquet-dataset or --to iceberg writes one",
+                "--to parquet-dataset, --to delta or --to iceberg writes one",
                 "or write to a file here, and put that there",
             ),
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -149,11 +150,59 @@ def test_a_task_that_runs_twice_puts_one_file(
         yield from run_once(engine, tasks, **how)
 
     monkeypatch.setattr(LocalEngine, "run", twice)
-    made = repo.export("big", f"s3://exports/{folder}", format="parquet-dataset", part_bytes=20_000)
+    place = f"s3://exports/{folder}"
+    made = repo.export("big", place, format="parquet-dataset", part_bytes=20_000)
     assert made.rows == len(WANTED)
     assert held(folder) == WANTED
     numbers = [name.split("-")[1] for name in names(folder)]
     assert len(numbers) == len(set(numbers)) > 1
+    made = repo.export("big", f"{place}-delta", format="delta", plain=True)
+    assert made.rows == len(WANTED)
+    numbers = [name.split("-")[1] for name in names(f"{folder}-delta") if name.endswith("parquet")]
+    assert len(numbers) == len(set(numbers))
+
+
+def rows_of_delta(place: str, endpoint: str) -> tuple[int, list[int]]:
+    """Return the version of a table and the keys in it, as Delta's own library reads it."""
+    given = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", **S3_ENVIRONMENT}
+    table = deltalake.DeltaTable(place, storage_options=given)
+    return table.version(), sorted(table.to_pyarrow_table()["id"].to_pylist())
+
+
+def test_a_delta_table_is_written_and_gets_versions(
+    repo: Repo, bucket: tuple[Path, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"s3://exports/{folder}"
+    words = ("-C", repo.path, "export", "big", place, "--to", "delta", "--plain")
+    made = run(*words)
+    assert made.exit_code == 0 and f"Wrote 3,200 rows of big to {place}" in made.output
+    assert rows_of_delta(place, bucket[1]) == (0, WANTED)
+    if LocalEngine.apart:
+        assert files(repo) == [], "no file came here"
+    again = run(*words)
+    assert again.exit_code != 0 and "there is a table at" in again.stderr
+    before = names(folder)
+
+    def failing(url: str, content: Path | bytes) -> None:
+        put_object(url, content)
+        raise EngineError("this worker has had enough")
+
+    with monkeypatch.context() as patch, pytest.raises(HavasuError, match="had enough"):
+        patch.setattr("havasu_vc.exchange.side_by_side.put_object", failing)
+        repo.export("big", place, format="delta", plain=True, overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(InvalidArgumentError, match="version 1 of"):
+        patch.setattr("havasu_vc.exchange.delta_writer.create_object", lambda url, data: False)
+        repo.export("big", place, format="delta", plain=True, overwrite=True)
+    assert names(folder) == before and rows_of_delta(place, bucket[1]) == (0, WANTED)
+
+    made = run(*words, "--overwrite")
+    assert made.exit_code == 0 and rows_of_delta(place, bucket[1]) == (1, WANTED)
+    back = repo.import_(f"delta:{place}", "again", options=BY_ID)
+    assert back.datasets["again"].inserts == len(WANTED)
+
+    pq.write_table(pa.table({"x": [1]}), f"exports/{folder}-x/x.txt", filesystem=system())
+    with pytest.raises(InvalidArgumentError, match="something else is at"):
+        repo.export("big", f"{place}-x", format="delta")
 
 
 def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folder: str) -> None:
@@ -167,7 +216,7 @@ def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folde
     assert sorted(shown.scan().to_arrow()["id"].to_pylist()) == WANTED
 
 
-@pytest.mark.parametrize("how", [("--to", "delta"), (), ("--changes", "HEAD^...HEAD")])
+@pytest.mark.parametrize("how", [("--to", "iceberg-v3"), (), ("--changes", "HEAD^...HEAD")])
 def test_what_is_no_folder_of_files_is_refused(
     repo: Repo,
     folder: str,
