@@ -50,6 +50,7 @@ __all__ = [
     "row_hashes",
     "same_key",
     "sort_by_key",
+    "unpaired_rows",
 ]
 
 Indices = npt.NDArray[np.int64]
@@ -180,9 +181,33 @@ def _key_order(
 def _pair_by_row(
     old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
 ) -> tuple[Indices, Indices, Indices]:
-    # Hashes only propose pairs; rows decide.
     before = row_hashes(old, old_schema, new_schema)
     after = row_hashes(new, new_schema, new_schema)
+    deleted, inserted = _unpaired(old, new, before, after, old_schema, new_schema)
+    first = np.concatenate([deleted, np.full(len(inserted), _ABSENT)]).astype(np.int64)
+    second = np.concatenate([np.full(len(deleted), _ABSENT), inserted]).astype(np.int64)
+    order = np.argsort(np.concatenate([before[deleted], after[inserted]]), kind="stable")
+    return first, second, order
+
+
+def unpaired_rows(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> tuple[Indices, Indices]:
+    """Return the old rows without a key that no new row equals, and the new ones left over."""
+    before = row_hashes(old, old_schema, new_schema)
+    after = row_hashes(new, new_schema, new_schema)
+    return _unpaired(old, new, before, after, old_schema, new_schema)
+
+
+def _unpaired(
+    old: pa.RecordBatch,
+    new: pa.RecordBatch,
+    before: Hashes,
+    after: Hashes,
+    old_schema: Schema,
+    new_schema: Schema,
+) -> tuple[Indices, Indices]:
+    # Hashes only propose pairs; rows decide.
     partner = nth_equal(before, after)
     paired = np.flatnonzero(partner >= 0)
     same = equal_rows(
@@ -194,11 +219,7 @@ def _pair_by_row(
     matched_old = partner[paired[same]]
     matched_new = paired[same]
     deleted = np.setdiff1d(np.arange(old.num_rows), matched_old)
-    inserted = np.setdiff1d(np.arange(new.num_rows), matched_new)
-    first = np.concatenate([deleted, np.full(len(inserted), _ABSENT)]).astype(np.int64)
-    second = np.concatenate([np.full(len(deleted), _ABSENT), inserted]).astype(np.int64)
-    order = np.argsort(np.concatenate([before[deleted], after[inserted]]), kind="stable")
-    return first, second, order
+    return deleted, np.setdiff1d(np.arange(new.num_rows), matched_new)
 
 
 def row_hashes(rows: pa.RecordBatch, schema: Schema, new: Schema) -> Hashes:

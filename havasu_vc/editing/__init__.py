@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from havasu_vc.editing.requests import RestoreRequest as RestoreRequest
     from havasu_vc.editing.restoring import restore as restore
     from havasu_vc.editing.writing import MODES as MODES
-    from havasu_vc.editing.writing import changes_of as changes_of
     from havasu_vc.editing.writing import whole_rows as whole_rows
     from havasu_vc.editing.writing import write_rows as write_rows
 
@@ -35,7 +34,7 @@ __getattr__ = loads(
         "moving": ["move_dataset", "remove_datasets"],
         "patches": ["apply_patch", "commit_files"],
         "restoring": ["restore"],
-        "writing": ["MODES", "changes_of", "whole_rows", "write_rows"],
+        "writing": ["MODES", "whole_rows", "write_rows"],
         "requests": ["PatchRequest", "RestoreRequest"],
     },
 )

@@ -34,6 +34,7 @@ from havasu_vc.history.owned_edits import (
     owner_values,
     pieces_of,
 )
+from havasu_vc.history.owned_rows import files_of, owned_rows, piece_rows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -55,7 +56,10 @@ def take_changes(edit: DatasetEdit, old: Dataset, new: Dataset, engine: Engine) 
     if before is None or after is None or not isinstance(plan, DiffPlan):
         edit.collect(row_changes(old, new, engine))
     elif isinstance(edit, Edit) and _for_owners(edit, plan):
-        _take_owned(edit, plan, before, after, engine)
+        if can_be_owned(edit.dataset, edit.schema):
+            _take_owned(edit, plan, before, after, engine)
+        else:
+            _take_dealt(edit, plan, engine)
     else:
         edit.collect(planned_changes(plan, old, new, engine))
 
@@ -67,11 +71,28 @@ def _for_owners(edit: Edit, plan: DiffPlan) -> bool:
     dataset = edit.dataset
     sides = (plan.old_schema, plan.new_schema, dataset.schema, edit.schema)
     keys = {tuple(field.id for field in side.key.fields) for side in sides}
-    if len(keys) > 1 or not all(same_key(*each) for each in pairwise(sides)):
+    keyed = keys != {()}
+    if len(keys) > 1 or (keyed and not all(same_key(*each) for each in pairwise(sides))):
         return False
     storage = dataset.storage
-    here = not storage.on_demand or all(storage.has(e.file) for e in dataset.data_entries)
-    return here and can_be_owned(dataset, edit.schema)
+    if storage.on_demand and not all(storage.has(e.file) for e in dataset.data_entries):
+        return False
+    return can_be_owned(dataset, edit.schema) or _stands(dataset, edit, plan)
+
+
+def _stands(dataset: DatasetInFiles, edit: Edit, plan: DiffPlan) -> bool:
+    """Whether the rows that may go are told by places in files of the dataset, in its columns."""
+    named = plan.old_schema == dataset.schema and plan.new_schema.names == edit.schema.names
+    files = {file for piece in plan.old for file in files_of(piece)}
+    return named and files <= {entry.file for entry in dataset.data_entries}
+
+
+def _take_dealt(edit: Edit, plan: DiffPlan, engine: Engine) -> None:
+    """Take in what differs in a dataset of which no file belongs to an interval of keys."""
+    rows = [task_of(piece_rows, piece, plan.new_schema) for piece in plan.new]
+    size = sum(piece.size for piece in plan.new)
+    here = edit.dataset.storage.on_demand  # what comes is in files of this machine
+    owned_rows(edit, plan.old, rows, "overwrite", engine, size=size, anywhere=not here)
 
 
 def _take_owned(

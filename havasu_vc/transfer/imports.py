@@ -46,6 +46,7 @@ from havasu_vc.exchange.sources import (
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
+from havasu_vc.history.owned_rows import can_be_dealt, live_pieces, owned_rows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.evolution import (
     check_evolution,
@@ -513,11 +514,17 @@ def replacement(
     documents: dict[str, bytes | None] = {
         name: data for name, data in meta.items() if old.folder.read(name) != data
     }
-    if (held := old.in_files) is not None and can_be_owned(held, schema):
+    held = old.in_files
+    if held is not None and (can_be_owned(held, schema) or can_be_dealt(held, schema)):
         more, edit = evolved(far or held, schema)
         with edit:
             edit.add_documents(documents)
-            owned_edit(edit, tasks, "overwrite", engine, url=None if far is None else far.url)
+            url = None if far is None else far.url
+            if can_be_owned(held, schema):
+                owned_edit(edit, tasks, "overwrite", engine, url=url)
+            else:
+                pieces = live_pieces(edit.dataset)
+                owned_rows(edit, pieces, tasks, "overwrite", engine, size=size, url=url)
             if not (edit.counts.total or documents or (more and schema != old.schema)):
                 return TreeEdit(old.path, {})
             made = edit.finish()

@@ -55,6 +55,9 @@ def server(
         with tiny_thresholds(most_deltas=9, group_rows=1024):
             ours.import_(write_file(folder / "big.parquet", points(9000)), "big", options=BY_ID)
             ours.write("big", points(500, start=20_000), mode="append")
+            small = write_file(folder / "small.parquet", points(900))
+            ours.import_(small, "curve", options=BY_ID, order="hilbert")
+            ours.import_(small, "loose", order="hilbert")
             ours.write("big", points(3, start=500, name="new"))
         share(ours, bare(folder / "server.git"), data=DATA)
         yield folder / "server.git", system
@@ -112,6 +115,47 @@ def test_every_mode_writes_to_the_bucket_and_brings_no_file(
     here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
     assert list(here.fsck(full=True)) == []
     assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+@pytest.mark.parametrize("dataset", ["curve", "loose"])
+def test_tables_in_no_key_order_are_written_in_the_bucket(
+    far: Repo,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dataset: str,
+) -> None:
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 50_000)
+    release = pa.concat_tables([points(600), points(200, start=600, name="new")])
+    file = write_file(tmp_path / "release.parquet", release)
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    counts = far.with_settings(settings).import_(file, dataset, replace=True).datasets[dataset]
+    keyed = dataset == "curve"
+    assert (counts.inserts, counts.updates) == ((0, 200) if keyed else (200, 0))
+    assert counts.deletes == (100 if keyed else 300)
+    more = spark.createDataFrame(points(30, start=2000, name="more"))
+    write(more, far, dataset, mode="append")
+    model = pa.concat_tables([release, points(30, start=2000, name="more")]).to_pylist()
+    if keyed:
+        write(spark.range(590, 610).selectExpr("id", "'up' AS name"), far, dataset)
+        write(spark.range(0, 50), far, dataset, mode="delete")
+        model = [
+            row | ({"name": "up"} if 590 <= row["id"] < 610 else {})
+            for row in model
+            if row["id"] >= 50
+        ]
+    fewer = read(spark, far, dataset).where("id % 3 > 0")
+    write(fewer, far, dataset, mode="overwrite")
+    model = [row for row in model if row["id"] % 3]
+    found = read(spark, far, dataset).select("id", "name").collect()
+    assert sorted(map(tuple, found)) == sorted((row["id"], row["name"]) for row in model)
+    assert files(far) == []
+
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+    held = here.table(dataset).to_arrow().to_pylist()
+    assert sorted(held, key=lambda row: row["id"]) == sorted(model, key=lambda row: row["id"])
 
 
 @pytest.mark.parametrize("few", [0, pytest.param(10_000, marks=pytest.mark.slow)])

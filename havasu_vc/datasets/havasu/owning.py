@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import platform
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, pairwise
@@ -73,20 +73,20 @@ from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import FarFileStore
 from havasu_vc.store.object_urls import is_url
 
-__all__ = ["Owning", "own", "parts_of", "store_at"]
+__all__ = ["FILE", "POS", "Owning", "own", "parts_of", "store_at"]
 
 FEW_BYTES = 1 << 20
 """Changes of no more bytes come back as rows."""
 PIECE_ROWS = 1 << 16
 """So many rows are read by position at a time."""
+FILE, POS = "_file", "_pos"
+"""Columns beside those of old rows, which say where they are."""
 
 _HINTS = (
     "give each row once",
     "choose other columns with --primary-key, or import without a key",
 )
 """Ways on where a key comes twice, and where the rows are to be all there are."""
-_FILE = "_file"
-_POS = "_pos"
 
 Indices = npt.NDArray[np.int64]
 
@@ -154,7 +154,7 @@ class Owning:
                 within = replace(interval, low=low, high=bound)
                 low = bound
                 if rows is not None:
-                    check_increasing(rows.select(list(self._names)), hint=_HINTS[everything])
+                    self._check(rows)
                 elif not everything:
                     continue
                 found = (
@@ -165,21 +165,27 @@ class Owning:
                 self._settle(found, rows)
         self.num_rows = given.num_rows
 
+    def _check(self, rows: pa.RecordBatch) -> None:
+        """Raise if a key is given twice."""
+        hint = _HINTS[self._owner.mode == "overwrite"]
+        check_increasing(rows.select(list(self._names)), hint=hint)
+
     def _old_rows(self, interval: Interval, wanted: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the live rows of an interval, of which some keys are wanted or all.
 
         They have two columns more, which say where they are.
         """
-        before = self._owner.before
         found = [
-            batch.append_column(_FILE, pa.array(np.full(batch.num_rows, number, np.int32)))
+            batch.append_column(FILE, pa.array(np.full(batch.num_rows, number, np.int32)))
             for number, file in enumerate(self._owner.files)
             for batch in self._rows_of(file, interval, wanted)
         ]
-        if found:
-            return one_batch(found)
-        nothing = arrow_schema(before).append(pa.field(_POS, pa.int64()))
-        return pa.RecordBatch.from_pylist([], schema=nothing.append(pa.field(_FILE, pa.int32())))
+        return one_batch(found) if found else self._nothing()
+
+    def _nothing(self) -> pa.RecordBatch:
+        """Return no old rows, with where they would be."""
+        whole = arrow_schema(self._owner.before).append(pa.field(POS, pa.int64()))
+        return pa.RecordBatch.from_pylist([], schema=whole.append(pa.field(FILE, pa.int32())))
 
     def _rows_of(
         self, file: OldFile, interval: Interval, wanted: pa.RecordBatch | None
@@ -263,13 +269,13 @@ class Owning:
                     partner = partners(there, wanted.slice(start, end - start), kept, keyed)
                     found = np.flatnonzero(partner >= 0)
                     files[start + found] = number
-                    positions[start + found] = batch.column(_POS).to_numpy()[partner[found]]
+                    positions[start + found] = batch.column(POS).to_numpy()[partner[found]]
         return files, positions
 
     def _settle(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
         """Put aside what rows that were given change in old ones of the same keys."""
         before, mode = self._owner.before, self._owner.mode
-        where = old.select([_FILE, _POS])
+        where = old.select([FILE, POS])
         old = old.select(list(before.names))
         if given is None:
             given = pa.RecordBatch.from_pylist([], schema=arrow_schema(self._schema))
@@ -327,9 +333,9 @@ class Owning:
         if come is not None:
             self._bring(come)
         if len(goes):
-            files = where.column(_FILE).to_numpy()[goes]
+            files = where.column(FILE).to_numpy()[goes]
             gone = conform(pc.take(old, arrow_array(goes)), self._owner.before)
-            self._take_away(gone, files, where.column(_POS).to_numpy()[goes], self._owner.before)
+            self._take_away(gone, files, where.column(POS).to_numpy()[goes], self._owner.before)
 
     def _bring(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -392,8 +398,7 @@ class Owning:
             )
             return replace(report, new=self._new.sums, come=come, gone=gone)
         written = list(self._write(leaving, deleted))
-        seen = (file.name for file in self._owner.files)
-        files = distinct_files(written, self._owner.layout, self._store, self._keys, seen=seen)
+        files = self._distinct(written, {file.name for file in self._owner.files})
         removed = [
             each for each in self._owner.deletes if not leaving.keys().isdisjoint(each.targets)
         ]
@@ -410,6 +415,9 @@ class Owning:
             files.append(deletes)
         names = (*sorted(alone), *(each.name for each in removed))
         return replace(report, files=tuple(files), removed=names, new=self._new.sums)
+
+    def _distinct(self, written: Sequence[WrittenFile], seen: Set[str]) -> list[WrittenFile]:
+        return distinct_files(written, self._owner.layout, self._store, self._keys, seen=seen)
 
     def _deleted(self, file: OldFile) -> Positions:
         before = deleted_positions(file.name, file.deletes)

@@ -1,0 +1,455 @@
+"""An edit of a table in no key order, or without a key, made by tasks on any engine.
+
+Any file of such a table may hold any key, so none belongs to an interval of keys. Two rounds of
+owners edit it:
+
+    by key       rows of both sides are dealt out by key, without one by a hash of the whole row;
+                 an owner pairs those of its interval, writes what comes, and tells where what
+                 goes stands
+    by file      an owner of some data files takes the rows at these places away, into one delete
+                 file, or writes a file again of which little is left
+
+The driver sees entries, and a byte or less of each row that goes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.dealing import Cuts, SortedPieces, cuts_by_sample, dealt
+from havasu_vc.datasets.havasu.deletes import read_deleted_rows
+from havasu_vc.datasets.havasu.edit import Edit, is_small
+from havasu_vc.datasets.havasu.owners import OldDeletes, OldFile, Owner, report_batch
+from havasu_vc.datasets.havasu.owning import FILE, POS, Owning
+from havasu_vc.datasets.havasu.parquet import Positions, file_name, one_batch, read_row_groups
+from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
+from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
+from havasu_vc.datasets.pairing import conform, row_hashes, same_key, unpaired_rows
+from havasu_vc.datasets.protocol import DatasetInFiles
+from havasu_vc.engine.protocol import Batches, Engine
+from havasu_vc.errors import EngineError
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.history import owned_edits
+from havasu_vc.history.owned_edits import collect_owned
+from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import arrow_array, distinct
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reporting_storage_errors
+
+__all__ = [
+    "can_be_dealt",
+    "collect_rows",
+    "dealt_rows",
+    "files_of",
+    "live_pieces",
+    "owned_rows",
+    "piece_rows",
+    "rows_plan",
+]
+
+_HASH = "\0hash"
+"""The column by which rows without a key are dealt out."""
+_ALL = (1 << 64) - 1
+_SWELL = 2
+"""How many times as large rows are in memory, about, as in a file: both sides are."""
+_GONE = pa.schema([("file", pa.int32()), ("places", pa.binary())])
+"""Where rows are that go: which data file, and the positions there, as `_packed` has them."""
+
+RunRounds: TypeAlias = Callable[[Sequence[Task]], Batches]
+"""Runs owners of what was dealt out."""
+
+
+def can_be_dealt(dataset: DatasetInFiles, schema: Schema) -> bool:
+    """Whether rows of a dataset can be matched with rows of some columns, wherever they lie."""
+    if dataset.schema.key or schema.key:
+        return same_key(dataset.schema, schema)
+    return True
+
+
+def live_pieces(dataset: DatasetInFiles) -> list[Piece]:
+    """Return all rows of a dataset."""
+    return [
+        FilePiece(dataset.file_path(entry), dataset.delete_paths(entry), entry.rows, entry.size)
+        for entry in dataset.data_entries
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """How the rows of both sides are dealt out."""
+
+    old: tuple[Piece, ...]
+    """The rows of the old side that may change."""
+    names: tuple[str, ...]
+    """The data files that these are in."""
+    before: Schema
+    """The old side's columns."""
+    after: Schema
+    """The columns of the edit."""
+    cuts: Cuts
+    """Where keys of the new side are cut."""
+
+    def dealing_old(self) -> list[Task]:
+        """Return the tasks that deal out the old side."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        return [
+            task_of(deal_old, piece, self.before, self.after, self.cuts.values, _of(piece, numbers))
+            for piece in self.old
+        ]
+
+    def dealing_new(self, tasks: Sequence[Task]) -> list[Task]:
+        """Return the tasks that deal out rows that are given."""
+        return [task_of(deal_new, task, self.after, self.cuts.values) for task in tasks]
+
+
+def rows_plan(
+    edit: Edit, old: Sequence[Piece], new: Sequence[Task], engine: Engine, size: int
+) -> RowsPlan:
+    """Return how to deal out some rows of the dataset and rows that are given, of so many bytes."""
+    before, after = edit.dataset.schema, edit.schema
+    names = {file for piece in old for file in files_of(piece)}
+    held = sum(piece.size for piece in old)
+    parts = _SWELL * (held + size) // owned_edits.OWNER_BYTES + 1
+    if not after.key:
+        cuts = Cuts((_HASH,), tuple((_ALL // parts) * number for number in range(1, parts)))
+    else:
+        key = tuple(before.by_id[field.id].name for field in after.key.fields)
+        kept = before.select(key)
+        keys = [task_of(piece_rows, piece, kept) for piece in old]
+        if size > held and key == after.key.names:
+            keys += new
+        sampled = cuts_by_sample(engine, keys, key, parts) if parts > 1 and keys else Cuts(key, ())
+        cuts = Cuts(after.key.names, sampled.values)
+    return RowsPlan(tuple(old), tuple(sorted(names)), before, after, cuts)
+
+
+def owned_rows(
+    edit: Edit,
+    old: Sequence[Piece],
+    new: Sequence[Task],
+    mode: str,
+    engine: Engine,
+    *,
+    size: int,
+    url: str | None = None,
+    anywhere: bool = True,
+) -> None:
+    """Take into an edit what the rows of some tasks change in old ones; `mode` says what they mean.
+
+    With a `url` owners write there.
+    """
+    edit.dataset.bring(edit.dataset.data_entries)
+    plan = rows_plan(edit, old, new, engine, size)
+    dealing = [*plan.dealing_old(), *plan.dealing_new(new)]
+
+    def run(owners: Sequence[Task]) -> Batches:
+        what = f"Editing {edit.dataset.path}"
+        return engine.run_dealt(dealing, owners, description=what, anywhere=anywhere)
+
+    collect_rows(edit, plan, run, mode, engine, url=url, anywhere=anywhere)
+
+
+def collect_rows(
+    edit: Edit,
+    plan: RowsPlan,
+    run: RunRounds,
+    mode: str,
+    engine: Engine,
+    *,
+    url: str | None = None,
+    anywhere: bool = True,
+) -> None:
+    """Run both rounds of owners and take in what they report; `run` deals out for the first."""
+    storage = edit.dataset.storage
+    with reporting_storage_errors(storage.staging.root):
+        storage.staging.root.mkdir(parents=True, exist_ok=True)
+    parts = len(plan.cuts.values) + 1
+    seen = frozenset(file[:16] for file in edit.dataset.stored_entries)
+    first = _order(edit, mode, (), (), parts, url)
+    owners = [task_of(own_rows, (), first, number, seen) for number in range(parts)]
+    found = collect_owned(edit, lambda: run(owners), url=url)
+    gone: dict[str, list[bytes]] = {}
+    for batch in found:
+        for number, places in zip(*batch.columns, strict=True):
+            gone.setdefault(plan.names[number.as_py()], []).append(places.as_py())
+    if not gone:
+        return
+    taking = list(_taking(edit, gone, url))
+
+    def run_second() -> Batches:
+        return engine.run_dealt([], taking, description="Deleting rows", anywhere=anywhere)
+
+    collect_owned(edit, run_second, url=url)
+
+
+def _order(
+    edit: Edit,
+    mode: str,
+    files: Sequence[OldFile],
+    deletes: Sequence[OldDeletes],
+    owners: int,
+    url: str | None,
+) -> Owner:
+    dataset = edit.dataset
+    storage = dataset.storage
+    return Owner(
+        dataset.path,
+        mode,
+        Interval(0, None, None),
+        tuple(files),
+        tuple(deletes),
+        dataset.schema,
+        edit.layout,
+        url or str(storage.staging.root),
+        None if url else str(storage.keys),
+        owned_edits.FEW_ROWS // owners,
+    )
+
+
+def _taking(edit: Edit, gone: Mapping[str, Sequence[bytes]], url: str | None) -> Iterator[Task]:
+    """Yield the tasks that take rows away, each from some data files."""
+    dataset = edit.dataset
+    large = [entry for entry in dataset.delete_entries if not is_small(entry)]
+    beside: dict[str, str] = {}
+    for entry in large:
+        for file in entry.targets:
+            beside[file] = min(entry.targets)
+    # Files of which one delete file tells go to one owner, as far as they are neighbours then.
+    entries = sorted(dataset.data_entries, key=lambda e: (beside.get(e.file, e.file), e.file))
+    groups: list[list[Entry]] = [[]]
+    room = owned_edits.OWNER_BYTES
+    for each in entries:
+        if groups[-1] and room <= 0:
+            groups.append([])
+            room = owned_edits.OWNER_BYTES
+        groups[-1].append(each)
+        room -= each.size
+    held = [{entry.file for entry in group} for group in groups]
+    spanning = {
+        file
+        for entry in large
+        if not any(entry.targets.keys() <= files for files in held)
+        for file in entry.targets
+    }
+    for group, names in zip(groups, held, strict=True):
+        mine = {name: tuple(gone[name]) for name in sorted(names & gone.keys())}
+        if not mine:
+            continue
+        files = [
+            OldFile(
+                dataset.file_path(entry),
+                entry.file,
+                entry.rows,
+                entry.origin,
+                dataset.delete_paths(entry),
+                entry.file not in spanning and entry.location is None,
+            )
+            for entry in group
+        ]
+        deletes = [
+            OldDeletes(dataset.file_path(entry), entry.file, tuple(entry.targets))
+            for entry in large
+            if entry.targets.keys() <= names
+        ]
+        order = _order(edit, "change", files, deletes, len(groups), url)
+        yield task_of(own_gone, (), order, mine)
+
+
+def files_of(piece: Piece) -> Iterable[str]:
+    """Return the data files whose rows a piece is."""
+    return (file_name(piece.path),) if isinstance(piece, FilePiece) else piece.wanted
+
+
+def _of(piece: Piece, numbers: Mapping[str, int]) -> dict[str, int]:
+    return {file: numbers[file] for file in files_of(piece)}
+
+
+@kernel
+def piece_rows(piece: Piece, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece in some columns."""
+    yield from piece.batches(schema, None)
+
+
+@kernel
+def deal_old(
+    piece: Piece, before: Schema, after: Schema, cuts: tuple[object, ...], numbers: dict[str, int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece as pieces for owners; two columns more say where each is."""
+    batches = _placed(piece, before, numbers)
+    if after.key:
+        names = tuple(before.by_id[field.id].name for field in after.key.fields)
+    else:
+        names = (_HASH,)
+        kept = list(before.names)
+        batches = (
+            batch.append_column(_HASH, pa.array(row_hashes(batch.select(kept), before, after)))
+            for batch in batches
+        )
+    yield from dealt(batches, Cuts(names, cuts))
+
+
+def _placed(piece: Piece, schema: Schema, numbers: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    def with_file(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
+        number = np.full(batch.num_rows, numbers[file], np.int32)
+        return batch.append_column(FILE, pa.array(number))
+
+    if isinstance(piece, FilePiece):
+        file = file_name(piece.path)
+        yield from (with_file(batch, file) for batch in piece.numbered(schema, None))
+        return
+    for deletion in read_deleted_rows(piece.path, schema, piece.wanted, piece.data):
+        rows = deletion.rows.append_column(POS, pa.array(deletion.positions))
+        yield with_file(rows, deletion.file)
+
+
+@kernel
+def deal_new(task: Task, schema: Schema, cuts: tuple[object, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as pieces for owners."""
+    yield from dealt_rows(run_task(task), schema, cuts)
+
+
+def dealt_rows(
+    batches: Iterable[pa.RecordBatch], schema: Schema, cuts: tuple[object, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are given as pieces for owners."""
+    if schema.key:
+        yield from dealt(batches, Cuts(schema.key.names, cuts))
+        return
+    hashed = (
+        batch.append_column(_HASH, pa.array(row_hashes(batch, schema, schema))) for batch in batches
+    )
+    yield from dealt(hashed, Cuts((_HASH,), cuts))
+
+
+@kernel
+def own_rows(
+    pieces: tuple[tuple[int, Task], ...],
+    owner: Owner,
+    number: int,
+    seen: frozenset[str],
+) -> Iterator[pa.RecordBatch]:
+    """Pair the rows of an interval, write those that come, and tell where others are that go."""
+    with _Pairing(owner, seen) as work:
+        work.pair([run_task(task) for _, task in pieces])
+        wanted = sum(count for count, _ in pieces)
+        if work.num_rows != wanted:
+            raise EngineError(
+                f"{work.num_rows:,} of {wanted:,} rows reached the task that was to pair them",
+                hints=("nothing was committed; run again",),
+            )
+        report = work.finish()
+    yield report_batch(replace(report, number=number, aside=work.gone()))
+
+
+class _Pairing(Owning):
+    """An interval whose rows of both sides were dealt out; what goes is told, and not written."""
+
+    def __init__(self, owner: Owner, seen: frozenset[str]) -> None:
+        super().__init__(owner)
+        self._seen = seen
+        self._gone: dict[int, list[Positions]] = {}
+
+    def pair(self, streams: Sequence[Iterator[pa.RecordBatch]]) -> None:
+        """Put aside what rows that are given change in old ones."""
+        sides: tuple[list[Iterator[pa.RecordBatch]], list[Iterator[pa.RecordBatch]]] = ([], [])
+        for stream in streams:
+            first = next(stream, None)
+            if first is not None:
+                sides[FILE in first.schema.names].append(chain((first,), stream))
+        before, names = self._owner.before, self._names or (_HASH,)
+        given = SortedPieces(sides[0], names)
+        keys = [before.by_id[field.id].name for field in self._schema.key.fields]
+        there = SortedPieces(sides[1], keys or (_HASH,))
+        for bound, rows in given.below(None):
+            found = [batch for _, batch in there.below(bound) if batch is not None]
+            old = one_batch(found) if found else self._nothing()
+            if not self._names:
+                self._settle_by_row(old, rows)
+            elif rows is not None:
+                self._check(rows)
+                self._settle(old, rows)
+            elif self._owner.mode == "overwrite":
+                self._settle(old, None)
+        self.num_rows = given.num_rows + there.num_rows
+
+    def _settle_by_row(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
+        """Put aside what comes and goes among rows without a key."""
+        before, schema = self._owner.before, self._schema
+        where, old = old.select([FILE, POS]), old.select(list(before.names))
+        if given is None:
+            given = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+        given = conform(given.select(list(schema.names)), schema)
+        goes, comes = unpaired_rows(old, given, before, schema)
+        self._put_aside(old, where, goes, pc.take(given, arrow_array(comes)), 0)
+
+    def _take_away(
+        self, gone: pa.RecordBatch, files: Positions, positions: Positions, schema: Schema
+    ) -> None:
+        for number in distinct(files).tolist():
+            self._gone.setdefault(number, []).append(positions[files == number])
+
+    def _distinct(self, written: Sequence[WrittenFile], seen: Set[str]) -> list[WrittenFile]:
+        """Return files of which none is there already, as far as names begin otherwise."""
+        known = set(seen)
+        while True:
+            files = super()._distinct(written, known)
+            there = {each.entry.file for each in files}
+            there = {n for n in there if n[:16] in self._seen}
+            if not there:
+                return files
+            known |= there
+
+    def gone(self) -> tuple[pa.RecordBatch, ...]:
+        """Return where rows are that go."""
+        found = {n: np.sort(np.concatenate(each)) for n, each in sorted(self._gone.items())}
+        packed = [_packed(positions) for positions in found.values()]
+        columns = [pa.array(list(found), pa.int32()), pa.array(packed, pa.binary())]
+        return (pa.RecordBatch.from_arrays(columns, schema=_GONE),)
+
+
+@kernel
+def own_gone(
+    pieces: tuple[()], owner: Owner, gone: Mapping[str, tuple[bytes, ...]]
+) -> Iterator[pa.RecordBatch]:
+    """Take the rows at some places out of some data files; nothing is dealt to it."""
+    with _Taking(owner) as work:
+        work.drop({file: np.sort(_unpacked(each)) for file, each in gone.items()})
+        report = work.finish()
+    yield report_batch(report)
+
+
+class _Taking(Owning):
+    """Whole data files from which rows go; what is left of one stays in its order."""
+
+    def _write(
+        self, leaving: Mapping[str, OldFile], deleted: Mapping[str, Positions]
+    ) -> Iterator[WrittenFile]:
+        for name, file in leaving.items():
+            if len(deleted[name]) < file.rows:
+                rows = read_row_groups(file.path, self._schema, deleted=deleted[name])
+                yield from write_data_files(
+                    rows, self._owner.layout, self._store, self._keys, origin=file.origin
+                )
+
+
+def _packed(positions: Positions) -> bytes:
+    """Return positions, which ascend, as their distances in as few bytes as hold each."""
+    steps = np.diff(positions, prepend=0)
+    kind = np.min_scalar_type(int(steps.max(initial=0)))
+    return kind.char.encode() + zlib.compress(steps.astype(kind).tobytes(), 1)
+
+
+def _unpacked(packed: Iterable[bytes]) -> Positions:
+    """Return the positions that were packed, of all parts."""
+    steps = (np.frombuffer(zlib.decompress(p[1:]), p[:1].decode()) for p in packed)
+    return np.concatenate([np.cumsum(each, dtype=np.int64) for each in steps])
