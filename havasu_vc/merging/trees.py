@@ -375,6 +375,11 @@ def _clash(path: str) -> ConflictError:
 def merge_bases(repo: OpenRepo, ours: str, theirs: str, name: str) -> tuple[str, ...]:
     """Return the best common ancestors of two commits; raises when there is none."""
     bases = _bases(repo, ours, theirs)
+    if not bases and repo.git.handle.is_shallow:
+        raise StateError(
+            f"{name} and HEAD have no commit in common here: this clone has only the newest ones",
+            hints=("`havasu-vc fetch --unshallow` brings what they came from",),
+        )
     if not bases:
         raise StateError(
             f"{name} has no history in common with HEAD",

@@ -89,7 +89,9 @@ def fetch_request(repo: OpenRepo, host: Host, request: PullRequest, remote: str)
 
 
 def _fetch(repo: OpenRepo, remote: str, specs: Sequence[str], what: str) -> None:
-    done = repo.git.git("fetch", "--no-tags", "--quiet", remote, *specs, check=False)
+    # The two sides may have parted before the commits that a shallow clone has, as jobs make one.
+    deeper = ["--unshallow"] if repo.git.handle.is_shallow else []
+    done = repo.git.git("fetch", "--no-tags", "--quiet", *deeper, remote, *specs, check=False)
     if done.code:
         raise StorageError(f"{what} cannot be fetched: {done.errors.strip()[:300]}")
 

@@ -7,7 +7,7 @@ The environment and the events are those that each host documents; a stand-in an
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,13 @@ class Scene:
         self.api.pull(1, "main", "feature", repo=f"{owner}/data", edits=flag)
         return tip
 
-    def run(self, token: str | None = WRITER, event: Any = None) -> Result:
+    def run(
+        self, token: str | None = WRITER, event: Any = None, options: Sequence[str] = ()
+    ) -> Result:
         """Run the job in a clone as the host makes it, where git asks for the token."""
         job = self.folder / "job"
         if not job.exists():
-            run_git("clone", "-q", self.web.url("me/data.git"), job, cwd=self.folder)
+            run_git("clone", "-q", *options, self.web.url("me/data.git"), job, cwd=self.folder)
         self.web.password = f"x-access-token:{WRITER}"
         for name in [name for name in os.environ if name.startswith(OF_JOBS)]:
             self.patch.delenv(name)
@@ -201,6 +203,18 @@ def test_one_row_on_both_sides_is_merged_cell_by_cell(scene: Scene) -> None:
         main,
     ]
     assert scene.merged_by_git()
+    assert scene.rows() == START | {1: ("ONE", 100), 2: ("TWO", 2)}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scene", ["github", "gitlab-fork"], indirect=True)
+def test_in_a_job_whose_clone_has_the_newest_commit_alone(scene: Scene) -> None:
+    scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100), 2: ("TWO", 2)})
+
+    done = scene.run(options=["--depth=1"])
+
+    assert done.exit_code == 0, done.output
+    assert "`main` is merged in and pushed: 2 rows changed with it." in done.stderr
     assert scene.rows() == START | {1: ("ONE", 100), 2: ("TWO", 2)}
 
 

@@ -14,6 +14,7 @@ from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.conflicts import Side
 from tests.cli.conftest import Run, invoke, succeed
+from tests.support.git import run_git
 from tests.support.templates import copy_tree, empty_repo
 
 
@@ -307,6 +308,23 @@ def test_unrelated_histories(run: Run, repo: Path, tmp_path: Path, csv_file: Pat
 
     assert result.exit_code == 20
     assert "no history in common" in result.stderr
+
+
+def test_sides_that_parted_before_a_shallow_clone_begins(
+    run: Run, repo: Path, tmp_path: Path
+) -> None:
+    run("merge", "--abort")
+    shallow = tmp_path / "shallow"
+    run_git("clone", "-q", "--depth=1", "--no-single-branch", repo.as_uri(), shallow, cwd=tmp_path)
+    side = run_git("branch", "-r", "--format=%(refname:short)", cwd=shallow).split()
+    (other,) = (name for name in side if name not in ("origin", "origin/HEAD", "origin/main"))
+
+    refused = invoke(["-C", shallow, "merge", other])
+    assert refused.exit_code == 20
+    assert "this clone has only the newest ones" in refused.stderr
+    assert "`havasu-vc fetch --unshallow`" in refused.stderr
+    succeed(invoke(["-C", shallow, "fetch", "--unshallow"]))
+    assert "in common" not in invoke(["-C", shallow, "merge", other]).stderr
 
 
 def test_a_damaged_state_is_told_and_dropped(run: Run, repo: Path) -> None:
