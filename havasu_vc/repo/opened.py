@@ -19,6 +19,7 @@ from havasu_vc.errors import (
     DataFileNotFoundError,
     DatasetNotFoundError,
     HavasuError,
+    StateError,
 )
 from havasu_vc.model.names import TABLES
 from havasu_vc.store.files import ALLOWED, DataFileStore, lfs_folder
@@ -190,7 +191,9 @@ class _LateFetcher:
                 raise
             failure = DataFileNotFoundError(lacking[0])
             told = f"the remote could not be asked: {error.message}"
-            failure.hints = (told, *failure.hints)
+            # Of a place that nobody has allowed, this says how to allow it.
+            how = error.hints if isinstance(error, StateError) else ()
+            failure.hints = (told, *how, *failure.hints)
             raise failure from error
         count = f"{len(files):,} data file{'s'[: len(files) != 1]}"
         self._repo.settings.note(

@@ -333,6 +333,25 @@ def test_a_remote_that_is_not_there_is_named(ours: Repo, tmp_path: Path) -> None
     succeed(invoke(["-C", plain, "head", "points"]))
 
 
+@pytest.mark.usefixtures("own_settings")
+def test_a_place_that_nobody_allowed_is_named_with_what_allows_it(
+    ours: Repo, tmp_path: Path
+) -> None:
+    url = (tmp_path / "place").as_uri()
+    succeed(invoke(["-C", ours.path, "data", "place", url]))
+    succeed(invoke(["-C", ours.path, "push", "origin", "main"]))
+    shutil.rmtree(tmp_path / "server.git" / "havasu", ignore_errors=True)
+    plain = plain_clone(tmp_path)
+
+    refused = invoke(["-C", plain, "head", "points"])
+
+    assert refused.exit_code and "a place that you have not allowed" in refused.stderr
+    (hint,) = (line for line in refused.stderr.splitlines() if "if you trust it" in line)
+    command = hint.partition("`")[2].partition("`")[0]
+    run_git(*shlex.split(command)[1:], cwd=tmp_path)
+    succeed(invoke(["-C", plain, "head", "points"]))
+
+
 def test_all_remotes_are_fetched(ours: Repo, tmp_path: Path) -> None:
     other = bare(tmp_path / "other.git")
     write(ours, OURS)
