@@ -186,13 +186,12 @@ class _LateFetcher:
         try:
             self._make(self._repo).fetch(files)
         except HavasuError as error:
-            lacking = [name for name, _ in files if not store.has(name)]
-            if isinstance(error, DataFileNotFoundError) or not lacking:
+            lacking = next((name for name, _ in files if not store.has(name)), None)
+            if isinstance(error, DataFileNotFoundError) or lacking is None:
                 raise
-            failure = DataFileNotFoundError(lacking[0])
+            failure = DataFileNotFoundError(lacking)
             told = f"the remote could not be asked: {error.message}"
-            # Of a place that nobody has allowed, this says how to allow it.
-            how = error.hints if isinstance(error, StateError) else ()
+            how = error.hints if isinstance(error, StateError) else ()  # of what is not allowed
             failure.hints = (told, *how, *failure.hints)
             raise failure from error
         count = f"{len(files):,} data file{'s'[: len(files) != 1]}"
