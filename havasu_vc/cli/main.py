@@ -170,6 +170,8 @@ class CommandTable(click.Group):
         # numpy's linear algebra starts a thread for each core when it is loaded, and
         # no command does any.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # Arrow's own allocator keeps what was freed: some tenth more memory, and no faster here.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         home, name = COMMANDS[cmd_name][0], cmd_name.replace("-", "_")
         if home not in ("completion", "version"):
             load_libraries()
