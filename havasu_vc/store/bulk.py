@@ -40,10 +40,12 @@ _LARGE = 1 << 31
 _DELTAS = (6, 7)
 _FEW, _MANY = 1 << 14, 1 << 17
 """Up to so many ids, in all, are looked up one by one in an index of more than so many."""
-_AROUND = 96
+_AROUND = 64
 """Entries of an index that are read on both sides of where an id should stand."""
 _GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 11
 """Bytes between objects, of a block, and after the beginning of its last object."""
+_KEPT = 1 << 11
+"""Up to so many objects that were read last are kept: a commit looks at what it changes twice."""
 _MOST_OBJECT = 1 << 20
 """Larger objects are left to libgit2."""
 
@@ -63,8 +65,9 @@ class _Pack:
             raise ValueError(f"{index} is not of version 2")
         self._file = open_binary(index.with_suffix(".pack"), follow=True)
         weakref.finalize(self, os.close, self._file)
-        self._fan = np.frombuffer(head, ">u4", 256, 8).astype(np.int64)
-        self.count = int(self._fan[-1])
+        # Looked at for each id that is asked for alone.
+        self._fan: list[int] = np.frombuffer(head, ">u4", 256, 8).tolist()
+        self.count = self._fan[-1]
         """How many objects it holds."""
         self._asked = 0
         self._heads: npt.NDArray[np.uint64] | None = None
@@ -81,7 +84,8 @@ class _Pack:
             return np.full(len(ids), -1, np.int64)
         self._asked += len(ids)
         if self._asked < _FEW and self.count > _MANY and self._heads is None:
-            places = (self._place(row.tobytes()) for row in ids)
+            data = ids.tobytes()
+            places = [self._place(data[at : at + 20]) for at in range(0, len(data), 20)]
             return np.array([-1 if at < 0 else self._offset(at) for at in places], np.int64)
         found = self._places(ids)
         here = found >= 0
@@ -90,8 +94,8 @@ class _Pack:
 
     def _place(self, identity: bytes) -> int:
         """Return where an id stands in the index."""
-        first = int(self._fan[identity[0] - 1]) if identity[0] else 0
-        last = int(self._fan[identity[0]])
+        first = self._fan[identity[0] - 1] if identity[0] else 0
+        last = self._fan[identity[0]]
         while last - first > 2 * _AROUND:
             # Ids are as good as random, so a few hundred bytes around the guess hold most.
             guess = first + (last - first) * int.from_bytes(identity[1:5]) // (1 << 32)
@@ -162,6 +166,7 @@ class BulkReader:
         """Read from the folder `objects` of a git directory."""
         self._folder = objects
         self._packs: dict[str, _Pack] = {}
+        self._last: tuple[Sequence[bytes], list[bytes | None]] = ((), [])
         self._lock = threading.Lock()
         self._database = pygit2.Odb(str(objects))
         self._loose = LooseObjects(objects)
@@ -169,6 +174,9 @@ class BulkReader:
 
     def read(self, ids: Sequence[bytes]) -> list[bytes | None]:
         """Return the bytes of each object, in the order asked; None where one is not here."""
+        before, there = self._last
+        if len(ids) == len(before) and ids == before:
+            return list(there)
         found: list[bytes | None] = [None] * len(ids)
         if not ids:
             return found
@@ -177,7 +185,9 @@ class BulkReader:
             rest = self._read_others(ids, found, rest)
         if len(rest) and self._refresh():
             rest = self._read_packed(ids, found, rest)
-            self._read_others(ids, found, rest)
+            rest = self._read_others(ids, found, rest)
+        if len(ids) <= _KEPT and not len(rest):
+            self._last = list(ids), list(found)
         return found
 
     def _read_packed(
