@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -259,14 +259,14 @@ class Database(_Connected):
         with self._errors():
             self._connection.register(name, rows)
 
-    def add_call(self, name: str, parameters: Sequence[str]) -> None:
-        """Have a function there that gives the rows named `NAME() ARGUMENT ...`."""
-        told = "".join(f" || ' ' || replace({each}, '\"', '\"\"')" for each in parameters)
-        named = f"""'"{name}()'{told} || '"'"""
-        self._connection.execute(
-            f"CREATE TEMP MACRO {name}({', '.join(parameters)})"
-            f" AS TABLE SELECT * FROM query_table({named})"
-        )
+    def add_call(self, name: str, forms: Iterable[Sequence[str]]) -> None:
+        """Have a function there that gives rows named `NAME() ARGUMENT ...`, in some forms."""
+        made = []
+        for parameters in forms:
+            told = "".join(f" || ' ' || replace({each}, '\"', '\"\"')" for each in parameters)
+            named = f"""'"{name}()'{told} || '"'"""
+            made.append(f"({', '.join(parameters)}) AS TABLE (FROM query_table({named}))")
+        self._connection.execute(f"CREATE TEMP MACRO {name}{', '.join(made)}")
 
     def close_off(self) -> None:
         """Let nothing be reached but what is there."""

@@ -22,7 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc import checkouts
-from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentError, nearest
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
+    RevisionNotFoundError,
+    nearest,
+)
 from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table
 from havasu_vc.exchange.duckdb_functions import plain_answer
 from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
@@ -224,7 +230,8 @@ class Queries:
             label = " ".join((f"{name}()", *arguments))
             self._database.add_rows(label, told_table(self._repo, name, arguments))
         for name in dict.fromkeys(name for name, _ in called):
-            self._database.add_call(name, TOLD[name])
+            parameters = TOLD[name]
+            self._database.add_call(name, dict.fromkeys((parameters, parameters[:1])))
 
     def _datasets(self) -> Mapping[str, Callable[[], Dataset]]:
         """Return what opens each dataset that needs no revision, by path."""
@@ -328,27 +335,16 @@ _CONFLICTS = pa.schema([("dataset", pa.string()), ("kind", pa.string()), ("name"
 def told_table(repo: OpenRepo, name: str, arguments: Sequence[str]) -> pa.Table:
     """Return what a function of `TOLD` gives for its arguments."""
     wanted = TOLD[name]
-    if len(arguments) != len(wanted):
+    if len(arguments) != len(wanted) and (name != "changes" or len(arguments) != 1):
         form = ", ".join(f"'{each.upper()}'" for each in wanted)
         raise InvalidArgumentError(f"it is {name}({form}), with each of these as text")
     return _MAKERS[name](repo, *arguments)
 
 
 def _commits_of(infos: Iterable[CommitInfo]) -> pa.Table:
-    rows = [
-        (
-            each.id,
-            each.parents,
-            each.author_name,
-            each.author_email,
-            each.author_time,
-            each.committer_name,
-            each.commit_time,
-            each.message,
-        )
-        for each in infos
-    ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_COMMITS)
+    rows = list(infos)
+    told = ("id", "parents", "author_name", "author_email", "author_time", "committer_name")
+    columns = [[getattr(each, name) for each in rows] for name in (*told, "commit_time", "message")]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, _COMMITS, strict=True)], _COMMITS)
 
 
@@ -366,8 +362,15 @@ def _refs(repo: OpenRepo) -> pa.Table:
     )
 
 
-def _changes(repo: OpenRepo, revisions: str, dataset: str) -> pa.Table:
-    """Return the changes of a dataset: `change`, and its row before and after as structs."""
+def _changes(repo: OpenRepo, revisions: str, dataset: str | None = None) -> pa.Table:
+    """Return the changes of a dataset, or of the only one: `change`, and the row as two structs."""
+    if dataset is None:
+        dataset, *others = repo.datasets("HEAD") or ("",)
+        if others or not dataset:
+            raise InvalidArgumentError(
+                f"it is not clear of which dataset changes('{revisions}') are",
+                hints=(f"name it, as in changes('{revisions}', 'DATASET')",),
+            )
     for found in diff(repo, DiffRequest(revisions, [dataset])):
         return _changes_of(found)
     view = repo.dataset(dataset, "HEAD")  # raises where there is none
@@ -410,7 +413,12 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
     infos = [each for each in log(repo, LogRequest(filters=[dataset])) if len(each.parents) < 2]
     commits, pieces = _commits_of(infos), []
     for place, each in enumerate(infos):
-        for found in diff(repo, DiffRequest(f"{each.id}^?..{each.id}", [dataset])):
+        try:
+            diffs = list(diff(repo, DiffRequest(f"{each.id}^?..{each.id}", [dataset])))
+        except RevisionNotFoundError as error:  # a shallow clone begins with it
+            repo.settings.note("; ".join((error.message, *error.hints)))
+            continue
+        for found in diffs:
             changes = _changes_of(found)
             if changes.num_rows:
                 told = commits.take(np.full(changes.num_rows, place))

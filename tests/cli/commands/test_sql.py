@@ -140,6 +140,7 @@ def test_functions_of_geometries(run: Run) -> None:
             ],
         ),
         ("SELECT change FROM changes('HEAD...HEAD', 'points')", []),
+        ("SELECT count(*) AS n FROM changes('HEAD^...HEAD')", [{"n": 3}]),
         ("SELECT message FROM commits()", [{"message": "First"}, {"message": "Second"}]),
         (
             "SELECT message, change, coalesce(new.id, old.id) AS id FROM history('points')",
@@ -210,7 +211,7 @@ def test_conflicts(run: Run, repo: Path) -> None:
         (("SELECT error('by hand')",), "by hand"),
         (("SELECT ST_Area('no geometry')",), "ST_Area: a geometry cannot be used"),
         (("SELECT ST_X(geom, 1) FROM points",), "ST_X takes 1 argument, not 2"),
-        (("FROM changes('HEAD^...HEAD')",), "it is changes('REVISIONS', 'DATASET')"),
+        (("FROM changes()",), "it is changes('REVISIONS', 'DATASET')"),
         (("FROM blame('nope')",), "'nope'"),
         (("FROM conflicts()",), "there is no merge"),
         (("SELECT 1", "--ref", "nope"), "no commit is named 'nope'"),
@@ -364,3 +365,15 @@ def test_a_function_of_the_spatial_extension_alone_says_how_to_have_it(run: Run)
     result = run("sql", "SELECT ST_VoronoiDiagram(geom) FROM points")
     if result.exit_code:  # not where the extension is installed
         assert "havasu-vc[spatial]" in result.stderr
+
+
+def test_of_several_datasets_the_one_with_changes_is_named(run: Run, repo: Path) -> None:
+    copy = repo.parent / "more.csv"
+    copy.write_text("id\n1\n")
+    succeed(run("import", copy, "--primary-key", "id"))
+    refused = run("sql", "FROM changes('HEAD^...HEAD')")
+    assert refused.exit_code == 2
+    assert "name it, as in changes('HEAD^...HEAD', 'DATASET')" in refused.stderr
+    one = "SELECT count(*) AS n FROM changes('HEAD^...HEAD', 'more')"
+    both = f"{one} UNION ALL SELECT count(*) FROM changes('HEAD^...HEAD', 'points')"
+    assert succeed(run("sql", both, "-o", "csv")).stdout.split() == ["n", "1", "0"]
