@@ -6,7 +6,7 @@ What `log` prints of commits besides git's text: numbers for JSON, and forms tha
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice
@@ -25,6 +25,7 @@ from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.cli.results import counts_object
+from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.library import Repo
 from havasu_vc.looking import LogRequest
 from havasu_vc.records import dataclass
@@ -38,6 +39,7 @@ from havasu_vc.writers.commits import (
 
 if TYPE_CHECKING:
     from havasu_vc.model.commits import CommitInfo
+    from havasu_vc.model.diffs import DatasetDiff
 
 __all__ = ["LogForm", "command", "more_of_commits", "print_by_git"]
 
@@ -232,7 +234,9 @@ def command(
                 write_log(commits, out, oneline=printing.oneline, color=color)
             else:
                 wanted = (form, request.filters)
-                _write_changes(repo, commits, out, wanted, oneline=printing.oneline, color=color)
+                _write_changes(
+                    invocation, repo, commits, out, wanted, oneline=printing.oneline, color=color
+                )
             return 0
         more = more_of_commits(
             repo,
@@ -279,6 +283,7 @@ def _decorated(decorate: str) -> bool:
 
 
 def _write_changes(
+    invocation: Invocation,
     repo: Repo,
     commits: Iterator[CommitInfo],
     out: TextIO,
@@ -295,10 +300,14 @@ def _write_changes(
             out.write(format_oneline(info, color=color))
         elif place:
             out.write("\n")
+        diffs: Iterable[DatasetDiff] = ()
         # Before a dataset was moved its changes are those of another path.
-        there = {path for end in (info.id, f"{info.id}^?") for path in repo.datasets(end)}
-        named = all(_dataset_of(text) in there for text in filters)
-        _, diffs = repo.show(info.id, filters if named else (), moves=WRITERS[form].moves)
+        try:
+            there = {path for end in (info.id, f"{info.id}^?") for path in repo.datasets(end)}
+            named = all(_dataset_of(text) in there for text in filters)
+            _, diffs = repo.show(info.id, filters if named else (), moves=WRITERS[form].moves)
+        except RevisionNotFoundError as error:  # a shallow clone begins with it
+            invocation.note("; ".join((error.message, *error.hints)))
         write(diffs, out, WriterOptions(commit=None if oneline else info, color=color))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, invoke, succeed
+from tests.support.git import run_git
 
 
 def subjects(run: Run, *arguments: str) -> list[str]:
@@ -210,3 +211,22 @@ def test_a_graph_drops_no_option_silently(run: Run) -> None:
     for option in ("-p", "--stat", "--name-only"):
         refused = run("log", "--graph", option)
         assert refused.exit_code == 2 and "--graph draws commits alone" in refused.stderr
+
+
+@pytest.mark.parametrize("form", ["--stat", "-p", "--name-only"])
+def test_what_the_first_commit_of_a_shallow_clone_changed_is_not_known(
+    form: str, run: Run, repo: Path, tmp_path: Path
+) -> None:
+    """`git log` would tell all of it as new."""
+    succeed(run("meta", "set", "points", "title=Third"))
+    clone = tmp_path / "clone"
+    succeed(invoke(["clone", "--depth", "2", repo.as_uri(), clone]))
+    shown = succeed(invoke(["-C", clone, "log", "--oneline", form]))
+    whole = succeed(run("log", "--oneline", form, "-2")).stdout.splitlines()
+    end = next(place for place, line in enumerate(whole) if line.endswith(" Second"))
+    assert shown.stdout.splitlines() == whole[: end + 1]
+    commit = run_git("rev-parse", "HEAD^", cwd=repo)[:10]
+    told = f"this clone begins with {commit}, so what that changed is not known here"
+    assert told in shown.stderr
+    refused = invoke(["-C", clone, "show", "HEAD^"])
+    assert refused.exit_code == 47 and refused.stderr.startswith(f"Error: {told}\n")
