@@ -282,11 +282,9 @@ class RevisionNotFoundError(NotFoundError):
 
     kind = ErrorKind.NO_REVISION
 
-    def __init__(
-        self, revision: str, *, hints: tuple[str, ...] = (), message: str | None = None
-    ) -> None:
+    def __init__(self, revision: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(
-            message or f"no commit is named {revision!r}",
+            f"no commit is named {revision!r}",
             hints=hints or ("`havasu-vc branch` lists the branches, `havasu-vc log` the commits",),
         )
         self.revision = revision

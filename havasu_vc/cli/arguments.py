@@ -258,7 +258,7 @@ def revisions_and_filters(
                 else (
                     *_why(repo, first),
                     *_at_revision(repo, first),
-                    *nearest(first, [*repo.datasets(), *(each.name for each in repo.branches())]),
+                    *nearest(first, [*repo.datasets(), *_known(repo)]),
                     "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
                     f"`-- {first}` means a dataset that is not at HEAD",
                 ),
@@ -279,6 +279,12 @@ def _why(repo: Repo, text: str) -> tuple[str, ...]:
     except HavasuError:
         pass
     return ()
+
+
+def _known(repo: Repo) -> tuple[str, ...]:
+    """Return the names of revisions that somebody may have meant."""
+    tags = (each.name for each in repo.tags())
+    return ("HEAD", *(each.name for each in repo.branches()), *tags)
 
 
 def _at_revision(repo: Repo, text: str) -> tuple[str, ...]:

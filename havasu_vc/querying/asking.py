@@ -416,7 +416,7 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
         try:
             diffs = list(diff(repo, DiffRequest(f"{each.id}^?..{each.id}", [dataset])))
         except RevisionNotFoundError as error:  # a shallow clone begins with it
-            repo.settings.note("; ".join((error.message, *error.hints)))
+            repo.settings.note(error.hints[0])
             continue
         for found in diffs:
             changes = _changes_of(found)

@@ -117,12 +117,12 @@ def resolve(repository: GitRepository, name: str) -> Revision:
         if not repository.objects.has(parents[0]) and repository.handle.is_shallow:
             if repository.follows_kart:
                 return Revision(name, None, EMPTY_TREE)  # as in Kart, where history begins there
-            raise RevisionNotFoundError(
-                name,
-                hints=("`havasu-vc fetch --unshallow` brings the whole history",),
-                message=f"this clone begins with {(commit or name)[:10]}, so what that changed is "
-                "not known here",
+            told = (
+                "this clone has only the newest commits and begins with "
+                f"{(commit or name)[:10]}, so what that changed is not known here: "
+                "`havasu-vc fetch --unshallow` brings them all"
             )
+            raise RevisionNotFoundError(name.removesuffix("?"), hints=(told,))
         return Revision(name, parents[0], commit_tree(repository, parents[0]))
     commit = _commit_id(repository, name)
     return Revision(name, commit, commit_tree(repository, commit))

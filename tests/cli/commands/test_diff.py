@@ -315,3 +315,9 @@ def test_a_repository_without_a_commit_says_how_to_begin(tmp_path: Path) -> None
         assert refused.stderr.splitlines()[1:] == [
             "Hint: there is no commit yet; `havasu-vc import` makes the first"
         ]
+
+
+def test_a_revision_that_is_misspelt_is_guessed(run: Run) -> None:
+    succeed(run("tag", "release"))
+    for wrong, meant in (("HEDA", "HEAD"), ("maim", "main"), ("relaese", "release")):
+        assert f"Hint: did you mean {meant!r}?" in run("show", wrong).stderr
