@@ -23,6 +23,7 @@ __all__ = [
     "error_text",
     "in_karts_words",
     "is_called_kart",
+    "lines_after",
     "results_on_stdout",
     "stand_in",
 ]
@@ -142,6 +143,16 @@ def error_text(kind: ErrorKind, message: str) -> str:
         if (found := re.fullmatch(ours, message)) is not None:
             return found.expand(karts)
     return _WORDS.get(kind, message)
+
+
+def lines_after(text: str) -> tuple[str, ...]:
+    """Return what Kart prints after an error: how to tell revisions from filters."""
+    if not (is_called_kart() and text.startswith("Ambiguous argument '")):
+        return ()
+    return (
+        "Use '--' to separate paths from revisions, like this:",
+        "'kart <command> [<revision>...] -- [<filter>...]'",
+    )
 
 
 def error_code(kind: ErrorKind, message: str) -> int | None:

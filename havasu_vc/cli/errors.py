@@ -15,7 +15,13 @@ from types import MappingProxyType
 
 import click
 
-from havasu_vc.cli.as_kart import error_code, error_text, in_karts_words, is_called_kart
+from havasu_vc.cli.as_kart import (
+    error_code,
+    error_text,
+    in_karts_words,
+    is_called_kart,
+    lines_after,
+)
 from havasu_vc.errors import ErrorKind, HavasuError
 
 __all__ = ["EXIT_CODES", "exit_code", "json_line", "report", "visible"]
@@ -191,7 +197,7 @@ def error_lines(error: BaseException) -> list[str]:
     if is_called_kart() and not sys.stderr.isatty():
         hints = ()  # a script compares what it reads with what Kart prints
     lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
-    return [in_karts_words(line) for line in lines]
+    return [in_karts_words(line) for line in lines] + [*lines_after(text)]
 
 
 _NOT_STAGED = "nothing is staged: `havasu-vc diff` shows what is edited and not committed"

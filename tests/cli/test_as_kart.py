@@ -412,7 +412,12 @@ def test_called_kart_names_items_and_copies_are_told_as_kart_does(
     for words in (["show", "nosuch"], ["diff", "HEAD^...HEAD", "nosuch"], ["log", "nosuch"]):
         result = invoke(["-C", repo, *words])
         assert result.exit_code == 40, words
-        assert result.stderr.startswith("Error: Ambiguous argument 'nosuch' - doesn't appear to be")
+        assert result.stderr == (
+            "Error: Ambiguous argument 'nosuch' - doesn't appear to be either a revision or a "
+            "filter\n"
+            "Use '--' to separate paths from revisions, like this:\n"
+            "'kart <command> [<revision>...] -- [<filter>...]'\n"
+        )
     result = invoke(["-C", repo, "create-patch", "nosuch"])
     assert (result.exit_code, result.stderr) == (47, "Error: No commit found at nosuch\n")
 
