@@ -49,6 +49,7 @@ __all__ = [
     "Subtree",
     "batches",
     "changed_files",
+    "count_apart",
     "count_features",
     "diff_files",
     "leaves",
@@ -63,6 +64,8 @@ Subtree = tuple[bytes, bytes]
 """A folder's path below `feature/`, with a slash after it where it is not empty; its tree's id."""
 
 _CHUNK = 256
+_MANY = 8192
+"""Folders of a level: where more differ, features are counted rather than what differs."""
 _DEEPEST = 40
 # Folders in the order of the numbers that they spell, not of their letters.
 _DIGITS = bytes.maketrans(
@@ -164,14 +167,32 @@ _Pair = tuple[bytes, bytes | None, bytes | None]
 def changed_files(old: Objects, new: Objects, before: str, after: str) -> ChangedFiles:
     """Return what differs between two trees of features; equal folders are not read."""
     found = ChangedFiles()
+    for _ in _levels(old, new, before, after, found):
+        pass
+    return found
+
+
+def count_apart(objects: Objects, before: str, after: str) -> int | None:
+    """Return how many more features one tree has than another; None where much differs."""
+    found = ChangedFiles()
+    if any(folders > _MANY for folders in _levels(objects, objects, before, after, found)):
+        return None
+    return found.old.count(None) - found.new.count(None)
+
+
+def _levels(
+    old: Objects, new: Objects, before: str, after: str, found: ChangedFiles
+) -> Iterator[int]:
+    """Find what differs, level by level; yield how many folders differ before each is read."""
     start = [bytes.fromhex(tree) if tree else None for tree in (before, after)]
     level: list[_Pair] = [(b"", start[0], start[1])] if before != after else []
     for _ in range(_DEEPEST):
+        if not level:
+            return
+        yield len(level)
         below: list[_Pair] = []
         for at in range(0, len(level), _CHUNK):
             _compare(old, new, level[at : at + _CHUNK], found, below)
-        if not below:
-            return found
         level = below
     raise CorruptDatasetError(_text(level[0][0]), "folders of features nest too deeply")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +31,7 @@ from havasu_vc.datasets.kart.trees import (
     Objects,
     StoredFolder,
     batches,
+    count_apart,
     count_features,
     leaves,
     objects_of,
@@ -47,7 +49,7 @@ from havasu_vc.datasets.protocol import (
     TreeEdit,
 )
 from havasu_vc.datasets.storage import Storage
-from havasu_vc.errors import CorruptDatasetError, StorageError
+from havasu_vc.errors import CorruptDatasetError, HavasuError, StorageError
 from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
@@ -98,6 +100,8 @@ HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 _REMEMBERED_FOLDERS = 16_384
 _FEW_FOLDERS = 16
+_TRIED = 4
+"""So many trees that were counted last may be those that this one came of."""
 _inside: dict[str, Named] = {}
 """The trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
@@ -274,9 +278,27 @@ class KartDataset(StoredDataset):
         """How many rows it has; counted once for each tree of features."""
         count = self._known_rows
         if count is None:
-            count = count_features(self.objects, self.features)
+            count = self._rows_since()
+            if count is None:
+                count = count_features(self.objects, self.features)
             self._keep_rows(self.features, count)
         return count
+
+    def _rows_since(self) -> int | None:
+        """How many rows it has by what differs from what was counted last.
+
+        Commits that Kart made are told so, as long as little differs.
+        """
+        if not (self.features and isinstance(self.objects, StoredFolder)):
+            return None
+        with suppress(HavasuError, OSError, ValueError):
+            counted = self._place_of_rows(self.features).parent.glob("*.rows")
+            trees = (path for path in counted if path.stem != EMPTY_TREE)
+            for known in nlargest(_TRIED, trees, key=lambda path: path.stat().st_mtime_ns):
+                apart = count_apart(self.objects, known.stem, self.features)
+                if apart is not None:
+                    return int(known.read_text("ascii")) + apart
+        return None
 
     @property
     def _known_rows(self) -> int | None:

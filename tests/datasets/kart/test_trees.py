@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.kart.trees import SourceObjects, changed_files, objects_of
+from havasu_vc.datasets.kart.trees import (
+    SourceObjects,
+    changed_files,
+    count_apart,
+    objects_of,
+)
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.preparation import init_repository
@@ -41,7 +46,9 @@ def test_a_walk_finds_what_differs(
             if stored:
                 writer.flush()
             objects = objects_of(repository.objects) if stored else SourceObjects(writer)
-            found = changed_files(objects, objects, *(t.replace(EMPTY_TREE, "") for t in trees))
+            sides = [tree.replace(EMPTY_TREE, "") for tree in trees]
+            found = changed_files(objects, objects, *sides)
+            assert count_apart(objects, *sides) == len(second) - len(first)
             read = [
                 [None if each is None else objects.read([each])[0] for each in side]
                 for side in (found.old, found.new)
@@ -57,6 +64,23 @@ def test_a_walk_finds_what_differs(
         }
         assert dict(zip(paths, zip(*read, strict=True), strict=True)) == differing
         assert len(set(paths)) == len(paths)
+
+
+def test_where_very_much_differs_nothing_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = init_repository(tmp_path / "repo", bare=True)
+    objects = objects_of(repository.objects)
+    with repository.writer() as writer:
+        few, many = (
+            edit_tree(writer, None, {f"A/{n}/{n}": b"x" for n in range(count)}) for count in (2, 9)
+        )
+        writer.flush()
+    monkeypatch.setattr("havasu_vc.datasets.kart.trees._MANY", 6)
+    assert count_apart(objects, few, many) is None
+    monkeypatch.setattr("havasu_vc.datasets.kart.trees._MANY", 7)
+    assert count_apart(objects, few, many) == 7
+    assert count_apart(objects, many, few) == -7
 
 
 def test_folders_within_folders_end_somewhere(tmp_path: Path) -> None:
