@@ -73,6 +73,8 @@ class RepositoryStatus:
     """The area that the working copy is limited to, as JSON values; None for none."""
     limits: str | None = None
     """The same for a person, in a line."""
+    kind: str = "merge"
+    """The command that concludes what waits."""
     merging: MergeContext | None = None
     """The commits of the merge that waits for its conflicts; None when none does."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
@@ -148,7 +150,13 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
             "",
         ]
     if status.merging is not None:
-        lines += _merging_lines(status.merging, status.conflicts)
+        merging = _merging_lines(status.merging, status.conflicts)
+        lines += (
+            line.replace("merge --", f"{status.kind} --").replace(
+                "this merge", f"this {status.kind}"
+            )
+            for line in merging
+        )
         if status.changes is not None and status.changes.has_changes:
             lines += ["", "Changes in working copy since the merge began:", ""]
             lines += summary_lines(status.changes)

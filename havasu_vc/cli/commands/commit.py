@@ -216,6 +216,12 @@ def _refuse_nowhere(repo: Repo) -> NoReturn:
         raise _EmptyRepositoryError()
     repo.workspace.require_found()
     error = _no_working_copy() if repo.git.is_kart else _no_workspace()
+    if (waiting := repo.status().waiting) is not None and not repo.git.is_kart:
+        kind = "merge" if waiting.kind == "squash" else waiting.kind
+        raise StateError(
+            f"a {kind} waits to be concluded",
+            hints=(f"`havasu-vc {kind} --continue` concludes it, `--abort` drops it",),
+        )
     error.hints = (*_staged_by_git(repo), *error.hints)
     raise error
 

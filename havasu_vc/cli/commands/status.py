@@ -101,6 +101,7 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
         left_out=() if file is None else file.left_out,
         unread=workspace is not None and bool(workspace.problems),
         merging=None if waiting is None else waiting.context,
+        kind="merge" if waiting is None or waiting.kind == "squash" else waiting.kind,
         conflicts={} if waiting is None else waiting.conflicts,
     )
 

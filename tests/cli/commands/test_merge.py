@@ -365,3 +365,19 @@ def test_a_thousand_conflicts_are_quick(tmp_path: Path) -> None:
         succeed(invoke(["-C", repo.path, *command]))
         assert time.process_time() - begin < 1.0, command[0]
     assert repo.table("rows").to_arrow()["name"].to_pylist() == ["ours"] * 500 + ["theirs"] * 500
+
+
+@pytest.mark.parametrize("kind", ["merge", "squash", "cherry-pick", "rebase"])
+def test_commit_and_status_name_what_concludes_it(kind: str, run: Run) -> None:
+    command = ("merge", "--squash") if kind == "squash" else (kind,)
+    run(*command, "side")
+    name = "merge" if kind == "squash" else kind
+    refused = run("commit", "-m", "x")
+    assert refused.exit_code == 20
+    assert refused.stderr.splitlines() == [
+        f"Error: a {name} waits to be concluded",
+        f"Hint: `havasu-vc {name} --continue` concludes it, `--abort` drops it",
+    ]
+    told = succeed(run("status")).stdout
+    assert f"complete this {name} with `havasu-vc {name} --continue`" in told
+    assert f"`havasu-vc {name} --abort`" in told
