@@ -146,3 +146,30 @@ def test_targets_of_make_are_there() -> None:
 )
 def test_a_mistake_is_found(line: str, what: str | None) -> None:
     assert wrong(line) == what
+
+
+def test_figures_of_the_comparison_are_those_of_the_benchmarks() -> None:
+    measured = {
+        name: (float(kart), float(ours))
+        for name, ours, kart in re.findall(
+            r"^\| (.+) in 1M.* / Kart \|.*\| ([\d.]+) s CPU, Kart ([\d.]+) \|$|",
+            (ROOT / "docs/reference/benchmarks.md").read_text("utf-8"),
+            re.MULTILINE,
+        )
+        if name
+    }
+    told = re.findall(
+        r"^\| (.+) \| ([\d.]+) s.* \| ([\d.]+) s.* \|$",
+        (ROOT / "docs/understanding/comparison.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    names = {
+        "diff of 1,000 edits as JSON": "diff of 1,000",
+        "merge of 2 × 1,000 edits": "merge 2 × 1,000",
+        "1,000 conflicts": "1,000 conflicts",
+    }
+    found = {names[name]: (float(kart), float(ours)) for name, kart, ours in told if name in names}
+
+    assert found.keys() == set(names.values()) <= measured.keys()
+    for name, pair in found.items():
+        assert pair == pytest.approx(measured[name], rel=0.02), name
