@@ -112,6 +112,9 @@ class GitResult:
     def message(self) -> str:
         """Return the one line of the errors that says what went wrong."""
         lines = self.error_lines
+        # git goes on to guess at another command, in the last line.
+        if lines and (unknown := _NO_HELPER.match(lines[0])):
+            return f"it knows no remotes of {unknown[1]}://, which may hold data and no commits"
         for prefix in ("fatal: ", "error: "):
             for line in lines:
                 if line.startswith(prefix):
@@ -121,6 +124,7 @@ class GitResult:
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
 
+_NO_HELPER = re.compile(r"git: 'remote-([\w.+-]+)' is not a git command")
 _PROGRESS = re.compile(r"\d+% \(\d+/\d+\)|^(Enumerating|Counting|Total) ")
 _LOCKED = r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref"
 _STORAGE = "No space left on device|Input/output error|: Permission denied|: Read-only file system"

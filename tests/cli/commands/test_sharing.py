@@ -411,3 +411,13 @@ def test_a_gc_of_git_amid_a_fetch_takes_nothing_away(run: Run, repo: Path, tmp_p
     succeed(invoke(["-C", clone, "pull"]))
     assert succeed(invoke(["-C", clone, "cat", "more"])).stdout == "id,name\n1,one\n"
     run_git("fsck", "--strict", cwd=clone)
+
+
+def test_a_bucket_is_no_remote_of_git(run: Run, tmp_path: Path) -> None:
+    told = "Error: git says: it knows no remotes of s3://, which may hold data and no commits"
+    for line in (("fetch", "s3://x/y"), ("push", "s3://x/y", "main")):
+        refused = run(*line)
+        assert refused.exit_code == 20 and refused.stderr.splitlines()[0] == told
+    refused = invoke(["clone", "s3://x/y", tmp_path / "clone"])
+    assert refused.exit_code == 20 and refused.stderr.splitlines()[0] == told
+    assert not (tmp_path / "clone").exists()
