@@ -277,9 +277,7 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "gc --prune": "`--prune-now` removes all that nothing needs, `--grace-days` what is older",
         "status -b": "the branch stands first without it; leave it out",
         "cherry-pick --no-edit": _NO_EDITOR,
-        "cherry-pick -n": _AT_ONCE,
         "cherry-pick --no-commit": _AT_ONCE,
-        "revert -n": _AT_ONCE,
         "revert --no-commit": _AT_ONCE,
         "grep --all": "`git rev-list --all` names the commits, and `grep VALUE REV` looks in one",
         "grep -w": "`-E` takes a regular expression, such as '\\boak\\b'",
@@ -309,7 +307,8 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
                 hints = (f"`{error.ctx.command_path} --help` tells what it takes",)
             if isinstance(error, click.NoSuchOption) and error.ctx is not None:
                 of_git = OPTIONS_OF_GIT.get(f"{error.ctx.info_name} {error.option_name}")
-                hints = hints if of_git is None else (of_git,)
+                if of_git is not None:  # rather than an option that is spelt alike
+                    text, hints = error.message, (of_git,)
         case click.ClickException():
             text = error.format_message()
         case OSError():

@@ -810,6 +810,7 @@ def test_an_option_that_git_alone_has_is_answered(run: Run, wrong: str) -> None:
     refused = run(*wrong.split())
     assert refused.exit_code == 2
     assert refused.stderr.splitlines()[-1] == f"Hint: {OPTIONS_OF_GIT[wrong]}"
+    assert "Did you mean" not in refused.stderr
 
 
 @pytest.mark.few(1)
