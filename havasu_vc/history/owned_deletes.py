@@ -1,8 +1,9 @@
 """Rows that an engine deleted by position, taken away by tasks that each own an interval of keys.
 
 The positions are known, so that nothing is looked up: an owner reads the rows of its files that
-go, adds them up, and writes them into one delete file, or a mostly deleted file again. What is
-small, or of a dataset that owners cannot edit, whoever commits takes away himself.
+go, adds them up, and writes them into one delete file, or a mostly deleted file again. Where rows
+are in no key order owners have files instead (`owned_rows`). What is small, whoever commits takes
+away himself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.edit import Edit
@@ -19,6 +21,7 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.history.owned_edits import can_be_owned, collect_owned, cuts_of, owner_values
+from havasu_vc.history.owned_rows import file_owners, own_gone, packed
 from havasu_vc.model.task import Task, kernel, task_of
 
 __all__ = ["for_owners", "take_away"]
@@ -32,8 +35,7 @@ def for_owners(edit: Edit, deleted: Mapping[str, Positions]) -> bool:
     if sum(map(len, deleted.values())) <= LEAST_ROWS:
         return False
     dataset = edit.dataset
-    here = not dataset.storage.on_demand or all(map(dataset.storage.has, deleted))
-    return here and can_be_owned(dataset, edit.schema)
+    return not dataset.storage.on_demand or all(map(dataset.storage.has, deleted))
 
 
 def take_away(
@@ -53,10 +55,16 @@ def take_away(
     }
     waiting = dict(deleted)
     tasks: list[Task] = []
-    for owner in owner_values(edit, cuts_of(edit), "change"):
+    ordered = can_be_owned(edit.dataset, edit.schema)
+    owners = owner_values(edit, cuts_of(edit), "change") if ordered else file_owners(edit)
+    for owner in owners:
         mine = {file.name: waiting.pop(file.name) for file in owner.files if file.name in waiting}
-        if mine:
-            tasks.append(task_of(own_deletes, (), _without(owner, leaving, shared), mine))
+        told = _without(owner, leaving, shared)
+        if mine and ordered:
+            tasks.append(task_of(own_deletes, (), told, mine))
+        elif mine:
+            gone = {name: (packed(np.sort(places)),) for name, places in mine.items()}
+            tasks.append(task_of(own_gone, (), told, gone))
 
     def run() -> Batches:
         what = f"Taking in {edit.dataset.path}"

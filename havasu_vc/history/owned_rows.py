@@ -50,9 +50,12 @@ __all__ = [
     "can_be_dealt",
     "collect_rows",
     "dealt_rows",
+    "file_owners",
     "files_of",
     "live_pieces",
+    "own_gone",
     "owned_rows",
+    "packed",
     "piece_rows",
     "rows_plan",
 ]
@@ -63,7 +66,7 @@ _ALL = (1 << 64) - 1
 _SWELL = 2
 """How many times as large rows are in memory, about, as in a file: both sides are."""
 _GONE = pa.schema([("file", pa.int32()), ("places", pa.binary())])
-"""Where rows are that go: which data file, and the positions there, as `_packed` has them."""
+"""Where rows are that go: which data file, and the positions there, as `packed` has them."""
 
 RunRounds: TypeAlias = Callable[[Sequence[Task]], Batches]
 """Runs owners of what was dealt out."""
@@ -170,9 +173,6 @@ def collect_rows(
     anywhere: bool = True,
 ) -> None:
     """Run both rounds of owners and take in what they report; `run` deals out for the first."""
-    storage = edit.dataset.storage
-    with reporting_storage_errors(storage.staging.root):
-        storage.staging.root.mkdir(parents=True, exist_ok=True)
     parts = len(plan.cuts.values) + 1
     seen = frozenset(file[:16] for file in edit.dataset.stored_entries)
     first = _order(edit, mode, (), (), parts, url)
@@ -182,14 +182,17 @@ def collect_rows(
     for batch in found:
         for number, places in zip(*batch.columns, strict=True):
             gone.setdefault(plan.names[number.as_py()], []).append(places.as_py())
-    if not gone:
-        return
-    taking = list(_taking(edit, gone, url))
+    taking = []
+    for owner in file_owners(edit, url) if gone else ():
+        mine = {file.name: tuple(gone[file.name]) for file in owner.files if file.name in gone}
+        if mine:
+            taking.append(task_of(own_gone, (), owner, mine))
 
     def run_second() -> Batches:
         return engine.run_dealt([], taking, description="Deleting rows", anywhere=anywhere)
 
-    collect_owned(edit, run_second, url=url)
+    if taking:
+        collect_owned(edit, run_second, url=url)
 
 
 def _order(
@@ -202,6 +205,8 @@ def _order(
 ) -> Owner:
     dataset = edit.dataset
     storage = dataset.storage
+    with reporting_storage_errors(storage.staging.root):
+        storage.staging.root.mkdir(parents=True, exist_ok=True)
     return Owner(
         dataset.path,
         mode,
@@ -216,8 +221,8 @@ def _order(
     )
 
 
-def _taking(edit: Edit, gone: Mapping[str, Sequence[bytes]], url: str | None) -> Iterator[Task]:
-    """Yield the tasks that take rows away, each from some data files."""
+def file_owners(edit: Edit, url: str | None = None) -> list[Owner]:
+    """Return what owners of whole data files are told, each of about as much of the dataset."""
     dataset = edit.dataset
     large = [entry for entry in dataset.delete_entries if not is_small(entry)]
     beside: dict[str, str] = {}
@@ -226,10 +231,10 @@ def _taking(edit: Edit, gone: Mapping[str, Sequence[bytes]], url: str | None) ->
             beside[file] = min(entry.targets)
     # Files of which one delete file tells go to one owner, as far as they are neighbours then.
     entries = sorted(dataset.data_entries, key=lambda e: (beside.get(e.file, e.file), e.file))
-    groups: list[list[Entry]] = [[]]
-    room = owned_edits.OWNER_BYTES
+    groups: list[list[Entry]] = []
+    room = 0
     for each in entries:
-        if groups[-1] and room <= 0:
+        if room <= 0:
             groups.append([])
             room = owned_edits.OWNER_BYTES
         groups[-1].append(each)
@@ -241,10 +246,8 @@ def _taking(edit: Edit, gone: Mapping[str, Sequence[bytes]], url: str | None) ->
         if not any(entry.targets.keys() <= files for files in held)
         for file in entry.targets
     }
+    owners = []
     for group, names in zip(groups, held, strict=True):
-        mine = {name: tuple(gone[name]) for name in sorted(names & gone.keys())}
-        if not mine:
-            continue
         files = [
             OldFile(
                 dataset.file_path(entry),
@@ -261,8 +264,8 @@ def _taking(edit: Edit, gone: Mapping[str, Sequence[bytes]], url: str | None) ->
             for entry in large
             if entry.targets.keys() <= names
         ]
-        order = _order(edit, "change", files, deletes, len(groups), url)
-        yield task_of(own_gone, (), order, mine)
+        owners.append(_order(edit, "change", files, deletes, len(groups), url))
+    return owners
 
 
 def files_of(piece: Piece) -> Iterable[str]:
@@ -412,8 +415,8 @@ class _Pairing(Owning):
     def gone(self) -> tuple[pa.RecordBatch, ...]:
         """Return where rows are that go."""
         found = {n: np.sort(np.concatenate(each)) for n, each in sorted(self._gone.items())}
-        packed = [_packed(positions) for positions in found.values()]
-        columns = [pa.array(list(found), pa.int32()), pa.array(packed, pa.binary())]
+        places = [packed(positions) for positions in found.values()]
+        columns = [pa.array(list(found), pa.int32()), pa.array(places, pa.binary())]
         return (pa.RecordBatch.from_arrays(columns, schema=_GONE),)
 
 
@@ -442,7 +445,7 @@ class _Taking(Owning):
                 )
 
 
-def _packed(positions: Positions) -> bytes:
+def packed(positions: Positions) -> bytes:
     """Return positions, which ascend, as their distances in as few bytes as hold each."""
     steps = np.diff(positions, prepend=0)
     kind = np.min_scalar_type(int(steps.max(initial=0)))

@@ -239,15 +239,20 @@ def test_where_files_are_away_only_what_is_here_is_owned_here(
         assert owned_changes._for_owners(edit, plan)
 
 
-def test_in_no_key_order_nothing_is_owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_small(monkeypatch)
+@pytest.mark.usefixtures("small")
+def test_in_no_key_order_rows_are_dealt_out_and_files_owned(
+    tmp_path: Path, engine: Watched
+) -> None:
     datasets = MemoryDatasets(tmp_path)
     old = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1, 2), "a")), hilbert=3)
-    new = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1, 2), "b")), hilbert=3)
+    new = datasets.new(SCHEMA, rows_of({3: "b", 1: "a", 4: "b"}), hilbert=3)
+    result = taken(datasets, old, new, engine)
+    assert table_of(result) == {3: "b", 1: "a", 4: "b"}
+    assert_sound(result)
     (file,) = old.entries
-    with Edit(old) as edit:
-        assert not owned_changes._for_owners(edit, plan_diff(old, new))
-        assert not for_owners(edit, {file: np.arange(2)})
+    result = datasets.after(old, without_places(datasets, old, {file: [0, 1]}, (), engine))
+    assert len(rows_in(result)) == 1
+    assert_sound(result)
 
 
 def test_owners_take_away_many_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

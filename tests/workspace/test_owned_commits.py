@@ -18,7 +18,7 @@ from havasu_vc.engine import dealing
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import EngineError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.history import owned_changes, owned_deletes, owned_edits
+from havasu_vc.history import owned_changes, owned_deletes, owned_edits, owned_rows
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.tables.table import read_table
@@ -49,7 +49,9 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(diff, name, 0)
 
 
-def edited(folder: Path, key: tuple[str, ...], seed: int = 1) -> tuple[Path, Model, Model]:
+def edited(
+    folder: Path, key: tuple[str, ...], seed: int = 1, order: str = "key"
+) -> tuple[Path, Model, Model]:
     """Return a repository whose table was written anew in no order, and the rows of both."""
     folder.mkdir(exist_ok=True)
     repo = empty_repo(folder / "repo", settings=LOCAL)
@@ -58,6 +60,7 @@ def edited(folder: Path, key: tuple[str, ...], seed: int = 1) -> tuple[Path, Mod
             write(folder / "points.parquet", points(COUNT)),
             "points",
             options=SourceOptions(primary_key=key),
+            order=order,
         )
         for start in (COUNT, 2 * COUNT):
             repo.write("points", points(COUNT // 4, start=start), mode="append")
@@ -117,6 +120,30 @@ def test_owners_commit_as_one_does(
         len(after.keys() - both),
         len(before.keys() - both),
     )
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+@pytest.mark.few(1)
+def test_owners_commit_what_lies_in_no_key_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: tuple[str, ...]
+) -> None:
+    asked: list[str] = []
+    given = owned_rows.owned_rows
+
+    def spied(edit_: edit.Edit, *how: Any, **more: Any) -> None:
+        asked.append(edit_.dataset.path)
+        given(edit_, *how, **more)
+
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 20_000)
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    monkeypatch.setattr(owned_changes, "owned_rows", spied)
+    repo, _, after = edited(tmp_path, key, order="hilbert")
+    alone = edited(tmp_path / "alone", key, order="hilbert")[0]
+    by_owners = committed(repo, LOCAL)
+    assert asked == ["points"]
+    monkeypatch.setattr(owned_changes, "LEAST_ROWS", 1 << 40)
+    assert by_owners == committed(alone, LOCAL)
+    assert asked == ["points"] and held(by_owners) == after
 
 
 def test_rows_that_get_lost_on_their_way_are_missed(
