@@ -310,7 +310,9 @@ class UnfinishedClone:
                 # Without HEAD, which comes last, it is no repository yet.
                 for name in sorted(os.listdir(self.clone), key=lambda name: name == "HEAD"):
                     os.rename(self.clone / name, self.folder / name)
-            shutil.rmtree(part, ignore_errors=True)
+            if part.exists():
+                # Were it to stay, it would be a file of the user's for git, and in the way.
+                shutil.rmtree(part)
 
     def drop(self) -> None:
         """Leave nothing of it."""
