@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.requests import SwitchRequest as SwitchRequest
     from havasu_vc.checkouts.requests import TableCommitRequest as TableCommitRequest
     from havasu_vc.checkouts.requests import WorkspaceCommitRequest as WorkspaceCommitRequest
+    from havasu_vc.checkouts.table_places import require_no_link as require_no_link
     from havasu_vc.checkouts.workspace import Workspace as Workspace
 
 __getattr__ = loads(
@@ -87,6 +88,7 @@ __getattr__ = loads(
             "reset",
             "switch",
         ],
+        "table_places": ["require_no_link"],
         "workspace": ["Workspace"],
         "requests": [
             "CheckoutRequest",

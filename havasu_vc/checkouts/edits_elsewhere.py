@@ -35,7 +35,7 @@ from havasu_vc.checkouts.counterparts import (
 from havasu_vc.checkouts.edited_tables import EditedTable
 from havasu_vc.checkouts.edits import onto_head, stored_edit_of, table_diff
 from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
-from havasu_vc.checkouts.table_places import place_elsewhere
+from havasu_vc.checkouts.table_places import place_elsewhere, require_no_link
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.far import far_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -114,6 +114,7 @@ def commit_from_table(
     require_calm(repo)
     notes: tuple[str, ...] = ()
     location = request.location
+    require_no_link(repo, location)
     where = _place(location)
     with place_elsewhere(repo, where) as place, Transaction(repo) as transaction:
         found = _edits_at(repo, place, transaction.storage)
@@ -143,6 +144,7 @@ def diff_table(
 
     With a revision, how it differs from that.
     """
+    require_no_link(repo, location)
     wanted = parse_filters(filters, of_changes=True)
     with place_elsewhere(repo, _place(location)) as place:
         found = _edits_at(repo, place, repo.storage)

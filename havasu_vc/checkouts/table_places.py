@@ -19,10 +19,10 @@ from havasu_vc.errors import HavasuError, InvalidArgumentError, StateError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.disk import short_lived_folder
 from havasu_vc.store.object_urls import in_bucket, shown_url
-from havasu_vc.workspace.in_folder import FolderPlace
+from havasu_vc.workspace.in_folder import FolderPlace, a_link
 from havasu_vc.workspace.places import TablePlace, remove_leftovers
 
-__all__ = ["place_elsewhere", "table_place", "tidy_root", "workspace_root"]
+__all__ = ["place_elsewhere", "require_no_link", "table_place", "tidy_root", "workspace_root"]
 
 DEFAULT_ROOT = "tables"
 
@@ -53,6 +53,24 @@ def workspace_root(repo: OpenRepo) -> Path | str:
             hints=("write an absolute path for a folder elsewhere",),
         )
     return root
+
+
+def require_no_link(repo: OpenRepo, file: str | Path) -> None:
+    """Raise for a place among the tables that a link leads to: what is there is none of theirs."""
+    path = Path(os.path.abspath(file))
+    links = [each for each in (path, *path.parents) if each.is_symlink()]
+    if not links:
+        return
+    try:
+        root = workspace_root(repo)
+    except HavasuError:
+        return  # there are no tables
+    if isinstance(root, str):
+        return
+    for link in links:
+        there = Path(os.path.realpath(link.parent), link.name)
+        if there == root or root in there.parents:
+            raise a_link(link)
 
 
 def _checked_url(url: str) -> str:

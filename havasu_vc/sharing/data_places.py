@@ -12,8 +12,6 @@ has none, so the newest branches of the remote are asked as well.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -35,9 +33,8 @@ from havasu_vc.store.commits import (
     spoilt_commits,
     unsigned,
 )
-from havasu_vc.store.disk import replace_file
+from havasu_vc.store.disk import read_ordinary, replace_file
 from havasu_vc.store.refs import read_head, read_ref
-from havasu_vc.store.system import open_binary
 from havasu_vc.store.trees import read_blob
 
 __all__ = [
@@ -209,13 +206,4 @@ def _of_work_tree(repo: OpenRepo) -> bytes | None:
     if repo.git.work_tree is None:
         return None
     path = repo.git.work_tree / CONFIG_FILE
-    try:
-        if path.parent.is_symlink():
-            return None
-        number = open_binary(path)
-        with os.fdopen(number, "rb") as file:
-            if not stat.S_ISREG(os.fstat(number).st_mode):
-                return None
-            return file.read(LONGEST + 1)
-    except OSError:
-        return None
+    return None if path.parent.is_symlink() else read_ordinary(path, LONGEST + 1)

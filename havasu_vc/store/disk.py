@@ -16,18 +16,20 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, StorageError
-from havasu_vc.store.system import open_folder, set_mode
+from havasu_vc.store.system import open_binary, open_folder, set_mode
 
 __all__ = [
     "fsync_folder",
     "name_file",
     "no_room",
+    "read_ordinary",
     "replace_file",
     "reporting_storage_errors",
     "short_lived_folder",
@@ -54,6 +56,17 @@ def reporting_storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{path} cannot be written: {reason}") from error
+
+
+def read_ordinary(path: Path, most: int) -> bytes | None:
+    """Return the beginning of a file; None where there is none, or a link, a pipe or a device."""
+    try:
+        with os.fdopen(open_binary(path), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            return file.read(most)
+    except OSError:
+        return None
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from havasu_vc.checkouts import drafted, require_other_file, working_copy
+from havasu_vc.checkouts import drafted, require_no_link, require_other_file, working_copy
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -152,6 +152,7 @@ def commit_from(repo: OpenRepo, request: CopyCommitRequest) -> CommitResult:
     HEAD has a broken dataset, unless that is allowed.
     """
     require_other_file(repo, request.file, "`havasu-vc commit` commits what was edited in it")
+    require_no_link(repo, request.file)
     head = replace(repo.head(), name="HEAD")
     require_sound(repo, head, what="this commit", allowed=request.allow_broken)
     return _commit_from(
@@ -228,6 +229,7 @@ def diff_copy(
     A copy that knows no commit is compared with HEAD; with a revision, each is with that.
     """
     require_other_file(repo, file, "`havasu-vc diff` shows what is edited in it")
+    require_no_link(repo, file)
     file = Path(file)
     if not file.exists():
         raise SourceNotFoundError(f"there is no file {file}")

@@ -32,7 +32,7 @@ from havasu_vc.workspace.places import TEMPORARY, Holds, link_file, remove_table
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 
-__all__ = ["FolderPlace"]
+__all__ = ["FolderPlace", "a_link"]
 
 UNFINISHED_SECONDS = 3600.0
 """The age from which a file that nothing names was left by a checkout that died."""
@@ -41,6 +41,13 @@ _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 _OURS = re.compile(
     rf"[0-9a-f]{{64}}(-deletes)?\.parquet|{re.escape(TEMPORARY)}.*|[0-9a-f]{{32}}-m\.avro|snap-\d+-[0-9a-f]{{32}}\.avro|\.[0-9a-f]{{16}}.*"
 )
+
+
+def a_link(folder: Path) -> StateError:
+    """Return what it means that a folder of tables is a link."""
+    return StateError(
+        f"{folder} is a link; tables are put into folders alone", hints=("remove the link",)
+    )
 
 
 class FolderPlace:
@@ -166,10 +173,7 @@ class FolderPlace:
             if folder == self._top:
                 return
             if folder.is_symlink():
-                raise StateError(
-                    f"{folder} is a link; tables are put into folders alone",
-                    hints=("remove the link",),
-                )
+                raise a_link(folder)
 
     def remove(self) -> None:
         """Remove the folder, and parents that are empty then."""

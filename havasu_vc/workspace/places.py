@@ -29,7 +29,7 @@ from typing import Protocol
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, StorageError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.disk import read_ordinary, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.system import clone_blocks, set_mode, sync_file
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
@@ -174,9 +174,8 @@ def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
 def _told_uuids(place: TablePlace) -> Iterator[str]:
     """Yield the ids that a table's metadata files give it, also those that end too soon."""
     for path in place.metadata_files():
-        with suppress(OSError), open(path, "rb") as file:
-            for found in _UUID.finditer(file.read(LARGEST_METADATA)):
-                yield found[1].decode("utf-8", "replace")
+        for found in _UUID.finditer(read_ordinary(path, LARGEST_METADATA) or b""):
+            yield found[1].decode("utf-8", "replace")
 
 
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"\\]+)"')

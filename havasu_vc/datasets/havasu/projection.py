@@ -25,6 +25,7 @@ __all__ = ["Projection", "lacks", "plan_projection", "rows_only"]
 
 Convert = Callable[[pa.Array], pa.Array]
 _NO_VALUES: Mapping[int, Any] = MappingProxyType({})
+_HINTS = ("`havasu-vc fsck --full` reads data files, and lists all that is wrong",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Projection:
     """Values of columns that the file lacks, by field id; null when not named."""
     schema: Schema
     """The columns of `target`."""
+    where: str
+    """The name of the file, for errors."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the file in the columns of the schema."""
@@ -51,6 +54,9 @@ class Projection:
                 continue
             name, convert = step
             column = batch.column(name)
+            if field.required and column.null_count:
+                reason = f"its required column {field.name!r} has nulls"
+                raise CorruptDatasetError(self.where, reason, _HINTS)
             arrays.append(column if convert is None else convert(column))
         if not arrays:
             return rows_only(batch.num_rows)
@@ -78,12 +84,13 @@ def plan_projection(
         found = by_id.get(field.id)
         if found is None:
             if field.required and values.get(field.id) is None:
-                raise CorruptDatasetError(where, f"it lacks the required column {field.name!r}")
+                reason = f"it lacks the required column {field.name!r}"
+                raise CorruptDatasetError(where, reason, _HINTS)
             steps.append(None)
             continue
         names.append(found.name)
         steps.append((found.name, _conversion(found, field, where, values)))
-    return Projection(arrow_schema(schema), tuple(names), tuple(steps), values, schema)
+    return Projection(arrow_schema(schema), tuple(names), tuple(steps), values, schema, where)
 
 
 def _lacking(field: Field, values: Mapping[int, Any], count: int) -> pa.Array:

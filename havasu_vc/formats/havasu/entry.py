@@ -219,6 +219,8 @@ def entry_from_json(found: Any, file: str, where: str) -> Entry:
         found: int = expect(value.get(name), int, name, where)
         if found < 0:
             raise CorruptDatasetError(where, f"{name} is negative")
+        if found >= 1 << 63:
+            raise CorruptDatasetError(where, f"{name} is more than any file has")
         return found
 
     def text(name: str) -> str:
