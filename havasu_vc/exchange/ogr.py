@@ -53,6 +53,8 @@ from havasu_vc.records import dataclass
 __all__ = ["OgrSource", "open_layer"]
 
 _UNDEFINED = ("Undefined Cartesian SRS", "Undefined geographic SRS", "Undefined SRS")
+MOST_BATCH_VALUES = 1 << 20
+"""So many values are in a batch at most, in all columns together."""
 _MOST_TASKS = 4096
 
 
@@ -176,7 +178,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         geometry=geometry is not None,
         times=times,
         layout=layout,
-        batch_rows=_batch_rows(file.input_bytes, rows),
+        batch_rows=_batch_rows(file.input_bytes, rows, len(plain)),
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
         as_multi=as_karts,
@@ -388,11 +390,13 @@ def _shape(file: VectorFile, info: Mapping[str, Any], *, as_multi: bool) -> str 
     return f"{kind} {dimensions}".strip()
 
 
-def _batch_rows(size: int, rows: int | None) -> int:
-    """Return how many rows to ask of GDAL at once, so that a batch stays small."""
-    if not rows:
-        return 4096
-    return max(16, min(MOST_BATCH_ROWS, 16 * 1024 * 1024 * rows // max(size, 1)))
+def _batch_rows(size: int, rows: int | None, columns: int) -> int:
+    """Return how many rows to ask of GDAL at once, so that a batch stays small.
+
+    GDAL makes room for all of them in each column, however many there are.
+    """
+    fitting = 16 * 1024 * 1024 * rows // max(size, 1) if rows else 4096
+    return max(16, min(MOST_BATCH_ROWS, fitting, MOST_BATCH_VALUES // max(columns, 1)))
 
 
 def _fid_ranges(file: VectorFile, layer: str, fid: str, rows: int | None) -> tuple[str | None, ...]:
