@@ -57,11 +57,13 @@ def commit_part(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitResult
     return result
 
 
-def discard_part(repo: OpenRepo, filters: Sequence[str]) -> dict[str, int]:
+def discard_part(
+    repo: OpenRepo, filters: Sequence[str], *, dry_run: bool = False
+) -> dict[str, int]:
     """Drop the edits of rows that filters name, and return how many of each dataset went."""
     require_calm(repo)
     wanted = parse_filters(filters)
-    if gone := _discard_living(repo, wanted):
+    if gone := _discard_living(repo, wanted, dry_run=dry_run):
         return gone
     if read_state(repo.git.git_directory) is None:
         return {}
@@ -69,8 +71,8 @@ def discard_part(repo: OpenRepo, filters: Sequence[str]) -> dict[str, int]:
     for diff in diff_workspace(repo, None, filters):
         if found := count_changes(diff.changes).total:
             counts[diff.path] = found
-    if not counts:
-        return {}
+    if not counts or dry_run:
+        return counts
     stash = save_stash(repo, tuple(counts), message="edits of which some are being dropped")
     repo.taken.clear()
     try:
@@ -82,7 +84,7 @@ def discard_part(repo: OpenRepo, filters: Sequence[str]) -> dict[str, int]:
     return counts
 
 
-def _discard_living(repo: OpenRepo, wanted: RepoFilter) -> dict[str, int]:
+def _discard_living(repo: OpenRepo, wanted: RepoFilter, *, dry_run: bool) -> dict[str, int]:
     """Drop edits of the living working copy."""
     living = working_copy(repo)
     if living is None:
@@ -98,7 +100,8 @@ def _discard_living(repo: OpenRepo, wanted: RepoFilter) -> dict[str, int]:
                     f"the table of {path} is not as it was made, so its edits are dropped together",
                     hints=(f"`havasu-vc restore {shlex.quote(path)}` drops all of them",),
                 )
-        held.dropped.update(found)
+        if not dry_run:
+            held.dropped.update(found)
     return {path: edits.counts.total for path, edits in found.items()}
 
 

@@ -357,12 +357,12 @@ class Workspace:
 
     clean = asks(lambda: CleanRequest, _clean)
 
-    def discard_rows(self, filters: Sequence[str]) -> dict[str, int]:
+    def discard_rows(self, filters: Sequence[str], *, dry_run: bool = False) -> dict[str, int]:
         """Drop the edits of rows, named as by filters; return how many of each dataset went."""
         from havasu_vc.checkouts.partial_commits import discard_part
 
         try:
-            return discard_part(self._repo, filters)
+            return discard_part(self._repo, filters, dry_run=dry_run)
         finally:
             self._repo.taken.clear()
 

@@ -15,7 +15,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.editing import RestoreRequest
-from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
+from havasu_vc.errors import DatasetNotFoundError, NoChangesError
 from havasu_vc.library import Repo
 from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.repo.filter_texts import named_filters
@@ -43,13 +43,12 @@ __all__ = ["command"]
 def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     """Drop edits of the workspace, or commit things as they are at another revision.
 
-    Without --source, what was edited in the tables of the workspace is dropped, in all or
-    in the datasets named. With it, a commit brings back what FILTER names: DATASET,
-    DATASET:feature, DATASET:feature:KEY, DATASET:meta or DATASET:meta:ITEM; without one,
-    all datasets. With --column only cells of that column come back, in rows that are at
-    both revisions. A dataset that was deleted comes back; one that is not at the other
-    revision goes. Where `create-workingcopy` made a working copy and no message is given,
-    this is done in that, and nothing is committed.
+    Without --source, what was edited in the tables of the workspace is dropped, and with it
+    a commit brings things back: all, or what FILTER names, as DATASET, DATASET:feature,
+    DATASET:feature:KEY, DATASET:meta or DATASET:meta:ITEM. With --column only cells of that
+    column come back, in rows that are at both revisions. A dataset that was deleted comes
+    back; one that is not at the other revision goes. Where `create-workingcopy` made a
+    working copy and no message is given, this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
     request = replace(request, filters=named_filters(request.filters))
@@ -91,29 +90,30 @@ def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
 def _drop_edits(
     invocation: Invocation, repo: Repo, filters: Sequence[str], *, dry_run: bool
 ) -> None:
-    for each in filters:
-        if ":" in each:
-            raise InvalidArgumentError(
-                f"edits of the workspace are dropped by dataset, not by {each!r}",
-                hints=("with --source, a commit brings rows and meta items back",),
-            )
     repo.workspace.require_found()
     known = repo.datasets()
+    rows = any(":" in each for each in filters)
     for each in filters:
-        if not repo.workspace.exists and each.strip("/") not in known:
-            error = DatasetNotFoundError(each, known=known)
+        path = each.partition(":")[0].strip("/")
+        if (rows or not repo.workspace.exists) and path not in known:
+            error = DatasetNotFoundError(path, known=known)
             error.hints += ("`--source REV` brings back a dataset that is there",)
             raise error
     # Without tables there are no edits to drop.
-    dropped = repo.workspace.discard(filters, dry_run=dry_run) if repo.workspace.exists else ()
+    dropped: Sequence[str] = ()
+    if rows and repo.workspace.exists:
+        dropped = tuple(repo.workspace.discard_rows(filters, dry_run=dry_run))
+    elif repo.workspace.exists:
+        dropped = repo.workspace.discard(filters, dry_run=dry_run)
     _print(invocation, None, dropped, dry_run=dry_run)
     what = "Would drop" if dry_run else "Dropped"
     if not dropped:
+        nothing = "nothing of it is edited" if rows else "nothing is edited"
         invocation.say(
-            "Nothing to restore: nothing is edited; `--source REV` commits things as they are there"
+            f"Nothing to restore: {nothing}; `--source REV` commits things as they are there"
         )
     for path in dropped:
-        invocation.say(f"{what} the edits of {path}")
+        invocation.say(f"{what} the edits {'named ' if rows else ''}of {path}")
 
 
 def _print(

@@ -70,12 +70,12 @@ def test_columns_that_come_back_with_a_dataset_are_told(run: Run, repo: Path) ->
 def test_what_is_not_there_is_refused(run: Run) -> None:
     assert run("restore", "nothing").exit_code == 49
     assert run("restore", "nothing", "-s", "HEAD^").exit_code == 2
-    assert run("restore", "points:feature:3").exit_code == 2
+    assert run("restore", "nothing:feature:3").exit_code == 49
     assert run("restore", "points:feature:99", "-s", "HEAD^").exit_code == 40
     assert run("restore", "-s", "nothing").exit_code == 47
 
 
-@pytest.mark.parametrize("arguments", [(), ("points",), ("--dry-run",)])
+@pytest.mark.parametrize("arguments", [(), ("points",), ("points:feature:3",), ("--dry-run",)])
 def test_without_a_source_and_edits_nothing_is_restored(
     run: Run, repo: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -83,7 +83,8 @@ def test_without_a_source_and_edits_nothing_is_restored(
 
     result = succeed(run("restore", *arguments))
 
-    assert result.stderr.startswith("Nothing to restore: nothing is edited")
+    nothing = "nothing of it" if ":" in "".join(arguments) else "nothing"
+    assert result.stderr.startswith(f"Nothing to restore: {nothing} is edited")
     assert run_git("rev-parse", "HEAD", cwd=repo) == before
 
 

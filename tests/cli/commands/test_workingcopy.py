@@ -127,6 +127,27 @@ def test_edits_are_seen_and_committed(run: Run, edit: Edit, repo: Path) -> None:
     assert run("commit", "-m", "Nothing").exit_code == 44
 
 
+def test_edits_of_some_rows_are_dropped(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 2")
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine')")
+    before = rows(repo)
+
+    told = succeed(run("restore", "points:feature:1", "points:9", "--dry-run"))
+    assert "Would drop the edits named of points" in told.output
+    assert rows(repo) == before
+    succeed(run("restore", "points:feature:1", "points:9"))
+
+    assert rows(repo) == [(1, "one"), (4, "four")]
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    assert [list(change) for change in diff["points"]["feature"]] == [["-"]]
+    assert "nothing of it is edited" in succeed(run("restore", "points:feature:4")).output
+    refused = run("restore", "nosuch:feature:1")
+    assert refused.exit_code == 49, refused.stderr
+    succeed(run("restore", "points:feature"))
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
 @pytest.mark.few(1)
 def test_rows_are_not_counted_again_after_a_commit(
     run: Run, edit: Edit, repo: Path, monkeypatch: pytest.MonkeyPatch

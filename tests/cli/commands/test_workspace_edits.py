@@ -117,7 +117,6 @@ def test_options_that_do_not_go_together(run: Run, table: Path) -> None:
     ):
         assert run("commit", "-m", "x", *arguments).exit_code == 2
     assert run("restore", "-m", "x").exit_code == 2
-    assert run("restore", "points:feature:10").exit_code == 2
 
 
 def test_restore_drops_edits(run: Run, table: Path) -> None:
