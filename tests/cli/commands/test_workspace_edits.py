@@ -119,6 +119,12 @@ def test_options_that_do_not_go_together(run: Run, table: Path) -> None:
     assert run("restore", "-m", "x").exit_code == 2
 
 
+def test_restore_drops_the_edit_of_a_row(run: Run, table: Path) -> None:
+    succeed(run("restore", "points:feature:10"))
+
+    assert changes(run) == {"points": {"feature": {"deletes": 1}}}
+
+
 def test_restore_drops_edits(run: Run, table: Path) -> None:
     assert "Would drop the edits of points" in succeed(run("restore", "--dry-run")).stderr
     assert changes(run) != {}
