@@ -88,6 +88,7 @@ BESIDE = {
     "export --changes": "has a method of its own",
     "export --key": "of rasters, which have a method of their own",
     "export --tiles-apart": "of rasters, which have a method of their own",
+    "grep -e": "the same VALUE, where it begins with a dash",
     "grep -F": "git's word for what holds without it",
     "grep --count": "a form of what is printed",
     "grep --name-only": "a form of what is printed",
