@@ -139,3 +139,25 @@ def test_rows_that_an_owner_never_got_are_noticed(
     monkeypatch.setattr(owned_rows._Pairing, "pair", lambda work, streams: pair(work, streams[1:]))
     with refuses(repo, EngineError, match="rows reached the task"):
         repo.import_(file, "points", replace=True)
+
+
+def test_releases_without_a_key_that_meet_are_told_by_their_rows(tmp_path: Path) -> None:
+    """Which rows of two branches meet is told by whole rows: others are no matter to each other."""
+    repo = empty_repo(tmp_path / "repo")
+    file = tmp_path / "points.parquet"
+    repo.import_(write(file, points(6)))
+    repo.create_branch("side")
+    for branch, number in (("main", 10), ("side", 20)):
+        repo.switch(branch)
+        repo.import_(write(file, points(6 + (branch == "side"))), "points", replace=True)
+        more = pa.concat_tables([points(6), points(1, start=number)])
+        repo.import_(write(file, more), "points", replace=True)
+    repo.switch("main")
+    assert repo.merge("side").kind == "merge"
+    assert [row["id"] for row in rows(repo, "points")] == [*range(6), 10, 20]
+    repo.create_branch("other")
+    for branch, table in (("main", points(5)), ("other", pa.concat_tables([points(7), points(6)]))):
+        repo.switch(branch)
+        repo.import_(write(file, table), "points", replace=True)
+    repo.switch("main")
+    assert repo.merge("other").kind == "conflicts"

@@ -343,7 +343,10 @@ class Owning:
         self._come.add(rows)
         self._bytes += rows.nbytes
         if not self._touched.many:
-            self._touched.add(hash_keys(rows, self._schema))
+            # Without a key a row is told by all of it, as whoever merges has it.
+            schema = self._schema
+            keyed = bool(self._names)
+            self._touched.add(hash_keys(rows, schema) if keyed else hash_rows(rows, schema).keys)
 
     def _take_away(
         self, gone: pa.RecordBatch, files: Indices, positions: Indices, schema: Schema
