@@ -38,6 +38,7 @@ from havasu_vc.merging.trees import (
 )
 from havasu_vc.merging.waiting import MERGED_REF, merge_waits
 from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.names import unsafe_reason
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
@@ -175,6 +176,10 @@ def merge_commits(
             path: None if folder is None else folder.internals
             for path, folder in ((path, transaction.folders.get(path)) for path in internals)
         }
+        # What has a path that no tree should have stays where it is.
+        for path, folder in root_tree(repo, ours).folders().items():
+            if unsafe_reason(path) and internals.get(path) == folder.internals:
+                del internals[path]
         kind, commit = ("empty", state.ours) if empty else (state.kind, None)
         if not (empty or dry_run):
             commit = transaction.commit(

@@ -504,7 +504,7 @@ def _node(nodes: dict[str, _Node], path: str) -> _Node:
     """Return what is to happen at a path; `nodes` has the folders that were seen."""
     folder, _, name = path.rpartition("/")
     if name in ("", ".", "..") or "\0" in name or path.startswith("/"):
-        raise ValueError(f"{path!r} is not a path in a tree")
+        raise CorruptDatasetError(path, "no tree can have such a path")
     above = nodes.get(folder)
     if above is None:
         above = nodes[folder] = _node(nodes, folder)

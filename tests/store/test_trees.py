@@ -177,7 +177,7 @@ def test_a_whole_folder_is_replaced_moved_and_removed(shared: GitRepository) -> 
 
 @pytest.mark.parametrize("path", ["", "/a", "a//b", "a/", "../a", "a/./b", "a\0b"])
 def test_paths_that_are_none_are_refused(shared: GitRepository, path: str) -> None:
-    with pytest.raises(ValueError, match="not a path"):
+    with pytest.raises(CorruptDatasetError, match="no tree can have such a path"):
         write(shared, None, {path: b"x"})
 
 
