@@ -114,6 +114,7 @@ NEEDLESS: Mapping[str, str] = MappingProxyType(
     {
         "build-annotations": "numbers of changed rows are counted when they are asked for",
         "helper": "commands start quickly without a process in the background",
+        "lfs+": "tables keep no file in Git LFS; those of raster and point-cloud tiles are Kart's",
     }
 )
 """Commands that Kart has besides, and why there is nothing to do."""

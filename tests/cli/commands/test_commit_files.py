@@ -97,7 +97,7 @@ def test_before_the_first_commit_git_may_make_one(tmp_path: Path) -> None:
     assert "By git" in succeed(invoke(["-C", tmp_path, "reflog"])).stdout
 
 
-@pytest.mark.parametrize("name", ["build-annotations", "helper"])
+@pytest.mark.parametrize("name", ["build-annotations", "helper", "lfs+"])
 def test_what_is_not_needed_says_so(name: str) -> None:
     said = succeed(invoke([name, "--all-reachable", "whatever"]))
     assert said.stderr.startswith("Note: nothing is to be done: ") and not said.stdout
