@@ -133,10 +133,16 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
                     if full and engine.apart:
                         view = as_seen(view)
                     for each in findings_in(view, engine, full=full, checked=checked):
-                        yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
+                        where = f"{each.where} at {revision.name}"
+                        yield Problem(where, each.message, _beside_fsck(each.hint))
             except HavasuError as error:
-                hints = (*error.hints, None)
-                yield Problem(f"{path} at {revision.name}", error.message, hints[0])
+                told = _beside_fsck((*error.hints, None)[0])
+                yield Problem(f"{path} at {revision.name}", error.message, told)
+
+
+def _beside_fsck(hint: str | None) -> str | None:
+    """Return a hint, where it is not to do what is being done."""
+    return None if hint is not None and hint.startswith("`havasu-vc fsck") else hint
 
 
 def _note_path(paths: dict[str, str], folder: DatasetFolder, reason: str) -> None:

@@ -41,6 +41,7 @@ from havasu_vc.datasets.pairing import describe_key
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import (
     CorruptDataFileError,
+    CorruptDatasetError,
     DataFileNotFoundError,
     GeometryError,
     HavasuError,
@@ -201,7 +202,7 @@ def check_delete_file(
             _check_hash(path)
         verify_deleted_rows(path, entry, schema, data)
     except HavasuError as error:
-        yield _report(error.message, error.hints[0] if error.hints else None)
+        yield _failed(file, error)
 
 
 @kernel
@@ -234,7 +235,17 @@ def check_data_file(
             digests.add(hash_rows(rows, schema).digests)
         yield _report(digests=digests)
     except HavasuError as error:
-        yield _report(error.message, error.hints[0] if error.hints else None)
+        yield _failed(file, error)
+
+
+def _failed(file: str, error: HavasuError) -> pa.RecordBatch:
+    """Return a row for a file that cannot be used, which the finding names besides."""
+    message = error.message
+    if isinstance(error, CorruptDataFileError) and error.file == file:
+        message = f"it is damaged: {error.reason}"
+    elif isinstance(error, CorruptDatasetError) and error.path == file:
+        message = error.reason
+    return _report(message, error.hints[0] if error.hints else None)
 
 
 def _check_hash(path: str) -> None:
