@@ -10,7 +10,7 @@ import pytest
 
 from havasu_vc.datasets.folder import MemoryFolder, TreeFolder
 from havasu_vc.datasets.havasu import soundness, standing
-from havasu_vc.datasets.havasu.soundness import check_folder, check_guard, standing_of
+from havasu_vc.datasets.havasu.soundness import check_folder, check_guard, columns_in, standing_of
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
@@ -518,3 +518,14 @@ def test_a_record_of_other_columns_is_no_beginning(
 
 def _tombstone(view: HavasuDataset) -> bytes:
     return format_tombstone(edits(view)[0].id)
+
+
+@pytest.mark.parametrize(
+    ("revision", "place"), [("main", "points/columns at main"), ("", "points")]
+)
+def test_columns_that_cannot_be_read_say_where(revision: str, place: str) -> None:
+    folder = MemoryFolder({"columns/1.json": b"{"})
+    with pytest.raises(CorruptDatasetError) as found:
+        columns_in(folder, "points", revision)
+    assert place in found.value.message
+    assert (" at " in found.value.message) == bool(revision)
