@@ -246,11 +246,16 @@ def cuts_between(samples: Iterable[pa.RecordBatch], parts: int) -> Sequence[Any]
 
 
 def cuts_by_sample(
-    engine: RunsEach, keys: Sequence[Task], names: tuple[str, ...], parts: int
+    engine: RunsEach,
+    keys: Sequence[Task],
+    names: tuple[str, ...],
+    parts: int,
+    *,
+    anywhere: bool = True,
 ) -> Cuts:
     """Return where to cut keys that some tasks yield into so many intervals of about as many."""
     sampling = [task_of(sample, (), task, names[0]) for task in keys]
-    found = engine.run_dealt([], sampling, description="Looking for keys")
+    found = engine.run_dealt([], sampling, description="Looking for keys", anywhere=anywhere)
     return Cuts(names, tuple(cuts_between(found, parts)))
 
 

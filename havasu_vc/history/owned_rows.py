@@ -116,7 +116,13 @@ class RowsPlan:
 
 
 def rows_plan(
-    edit: Edit, old: Sequence[Piece], new: Sequence[Task], engine: Engine, size: int
+    edit: Edit,
+    old: Sequence[Piece],
+    new: Sequence[Task],
+    engine: Engine,
+    size: int,
+    *,
+    anywhere: bool = True,
 ) -> RowsPlan:
     """Return how to deal out some rows of the dataset and rows that are given, of so many bytes."""
     before, after = edit.dataset.schema, edit.schema
@@ -131,8 +137,10 @@ def rows_plan(
         keys = [task_of(piece_rows, piece, kept) for piece in old]
         if size > held and key == after.key.names:
             keys += new
-        sampled = cuts_by_sample(engine, keys, key, parts) if parts > 1 and keys else Cuts(key, ())
-        cuts = Cuts(after.key.names, sampled.values)
+        values: tuple[object, ...] = ()
+        if parts > 1 and keys:
+            values = cuts_by_sample(engine, keys, key, parts, anywhere=anywhere).values
+        cuts = Cuts(after.key.names, values)
     return RowsPlan(tuple(old), tuple(sorted(names)), before, after, cuts)
 
 
@@ -152,7 +160,7 @@ def owned_rows(
     With a `url` owners write there.
     """
     edit.dataset.bring(edit.dataset.data_entries)
-    plan = rows_plan(edit, old, new, engine, size)
+    plan = rows_plan(edit, old, new, engine, size, anywhere=anywhere)
     dealing = [*plan.dealing_old(), *plan.dealing_new(new)]
 
     def run(owners: Sequence[Task]) -> Batches:

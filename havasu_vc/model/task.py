@@ -139,6 +139,14 @@ class RunsEach(Protocol):
         """
 
     def run_dealt(
-        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+        self,
+        dealing: Sequence[Task],
+        owners: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """Run tasks that deal rows out, then their owners, and yield what these yield."""
+        """Run tasks that deal rows out, then their owners, and yield what these yield.
+
+        What needs files of this machine is not for `anywhere`.
+        """

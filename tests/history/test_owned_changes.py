@@ -255,6 +255,35 @@ def test_in_no_key_order_rows_are_dealt_out_and_files_owned(
     assert_sound(result)
 
 
+@pytest.mark.usefixtures("small")
+def test_rows_that_may_go_stand_in_files_of_the_dataset(tmp_path: Path) -> None:
+    """In no key order rows are told by their places, which are those of its own files alone."""
+    datasets = MemoryDatasets(tmp_path)
+    old = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1, 2), "a")), hilbert=3)
+    new = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1, 2), "b")), hilbert=3)
+    renamed = replace(SCHEMA, fields=(*SCHEMA.fields[:2], replace(SCHEMA.fields[2], name="form")))
+    plan = plan_diff(old, new)
+    with Edit(old) as edit:
+        assert owned_changes._stands(old, edit, plan)
+        assert not owned_changes._stands(old, edit, replace(plan, old_schema=renamed))
+        assert not owned_changes._stands(old, edit, replace(plan, new_schema=renamed))
+    with Edit(new) as edit:
+        assert not owned_changes._stands(new, edit, plan)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("on_demand", [False, True])
+def test_what_is_in_files_of_this_machine_is_dealt_out_here(
+    tmp_path: Path, engine: Watched, on_demand: bool
+) -> None:
+    datasets = MemoryDatasets(tmp_path)
+    datasets.storage = replace(datasets.storage, on_demand=on_demand)
+    old = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1, 2), "a")), hilbert=3)
+    new = datasets.new(SCHEMA, rows_of(dict.fromkeys((3, 1), "b")), hilbert=3)
+    assert table_of(taken(datasets, old, new, engine)) == dict.fromkeys((3, 1), "b")
+    assert engine.asked and {anywhere for *_, anywhere in engine.asked} == {not on_demand}
+
+
 def test_owners_take_away_many_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_small(monkeypatch)
     old = MemoryDatasets(tmp_path).new(SCHEMA, rows_of(dict.fromkeys(range(5), "a")))
