@@ -15,6 +15,7 @@ from havasu_vc.errors import EngineError, KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_edits, owned_rows
 from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.git import run_git
 from tests.support.sound import assert_sound, refuses
 from tests.support.templates import empty_repo
 
@@ -153,6 +154,9 @@ def test_releases_without_a_key_that_meet_are_told_by_their_rows(tmp_path: Path)
         more = pa.concat_tables([points(6), points(1, start=number)])
         repo.import_(write(file, more), "points", replace=True)
     repo.switch("main")
+    # As a host merges them, which knows markers alone.
+    merged = run_git("merge-tree", "--write-tree", "main", "side", cwd=repo.path)
+    assert len(merged.split()) == 1
     assert repo.merge("side").kind == "merge"
     assert [row["id"] for row in rows(repo, "points")] == [*range(6), 10, 20]
     repo.create_branch("other")
@@ -160,4 +164,7 @@ def test_releases_without_a_key_that_meet_are_told_by_their_rows(tmp_path: Path)
         repo.switch(branch)
         repo.import_(write(file, table), "points", replace=True)
     repo.switch("main")
+    assert "CONFLICT" in run_git(
+        "merge-tree", "--write-tree", "main", "other", cwd=repo.path, check=False
+    )
     assert repo.merge("other").kind == "conflicts"
