@@ -259,7 +259,6 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "rebase --autostash": "`havasu-vc stash` before it, `havasu-vc stash pop` after it",
         "rebase --autosquash": "`git rebase -i --autosquash UPSTREAM` edits the list of commits",
         "restore --staged": _NOT_STAGED,
-        "revert --no-edit": _NO_EDITOR,
         "revert -e": _NO_EDITOR,
         "rm -r": _WHOLE,
         "rm -f": _WHOLE,
@@ -276,7 +275,6 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "switch --orphan": "`git switch --orphan NAME` begins a history; import into it then",
         "gc --prune": "`--prune-now` removes all that nothing needs, `--grace-days` what is older",
         "status -b": "the branch stands first without it; leave it out",
-        "cherry-pick --no-edit": _NO_EDITOR,
         "cherry-pick --no-commit": _AT_ONCE,
         "revert --no-commit": _AT_ONCE,
         "grep --all": "`git rev-list --all` names the commits, and `grep VALUE REV` looks in one",
@@ -287,7 +285,6 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "init --layer": _THEN_IMPORT,
         "cherry-pick -e": _NO_EDITOR,
         "import --key": "`--primary-key COLUMN` names the key, `--primary-key auto` finds one",
-        "merge --no-edit": _NO_EDITOR,
     }
 )
 """The line to read instead of an option that git has and a command has not."""

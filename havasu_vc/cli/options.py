@@ -36,6 +36,7 @@ __all__ = [
     "json_option",
     "message_options",
     "needless_command",
+    "no_edit_option",
     "output_option",
     "spatial_filter_option",
     "style_option",
@@ -384,6 +385,13 @@ def _said(paragraph: str) -> str:
 
 
 # Commands that Kart has and that nothing is left to do for here: they say so, and succeed.
+
+
+def no_edit_option(function: _F) -> _F:
+    """Add git's `--no-edit`, which scripts give wherever git might ask for a message."""
+    return click.option(
+        "--no-edit", is_flag=True, expose_value=False, help="As without it: no editor is asked."
+    )(function)
 
 
 def needless_command(name: str, why: str) -> click.Command:

@@ -29,6 +29,7 @@ SHARED = {
     "--output-format",
     "--message",
     "--message-file",
+    "--no-edit",
     "--output",
 }
 """Options of many commands, which `cli.options` has."""
@@ -56,7 +57,6 @@ BESIDE = {
     "clone --workingcopy-location": "what the command does after a clone",
     "commit --amend": "what the command does around a commit",
     "commit --box": _CONDITION,
-    "commit --no-edit": "with --amend it says that no editor is asked",
     "commit --no-verify": "has a method of its own",
     "commit --where": _CONDITION,
     "diff --from": "the place of edits elsewhere, which have a method of their own",

@@ -14,7 +14,13 @@ from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.errors import EXIT_CODES
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, json_option, message_options
+from havasu_vc.cli.options import (
+    Command,
+    engine_option,
+    json_option,
+    message_options,
+    no_edit_option,
+)
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.errors import ErrorKind, InvalidArgumentError
 from havasu_vc.merging import MergeRequest
@@ -48,6 +54,7 @@ CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
     without=("revision", "message", "fast_forward"),
 )
 @message_options
+@no_edit_option
 @click.option(
     "--fail-on-conflict", is_flag=True, help=f"Exit with {CONFLICT} on conflicts, and keep none."
 )

@@ -12,7 +12,14 @@ from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, gathered, json_option, message_options
+from havasu_vc.cli.options import (
+    Command,
+    engine_option,
+    gathered,
+    json_option,
+    message_options,
+    no_edit_option,
+)
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import changes_object
 from havasu_vc.merging import PickRequest
@@ -42,6 +49,7 @@ def pick_options(*without: str) -> Callable[[_F], _F]:
             without=("revision", "message", *without),
         ),
         message_options,
+        no_edit_option,
         click.option("--continue", "go_on", is_flag=True, help="Conclude what waits, and go on."),
         click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on."),
         click.option("--abort", is_flag=True, help="Drop what waits; the branch is where it was."),

@@ -14,7 +14,7 @@ from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.options import Command, json_option, no_edit_option
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes, without_it
 from havasu_vc.errors import NoBranchError, StateError
 from havasu_vc.formats.repository_config import CONFIG_FILE
@@ -175,6 +175,7 @@ def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
     default=None,
     help="Rebase rather than merge.  [default: pull.rebase, or no]",
 )
+@no_edit_option
 @json_option
 @click.pass_obj
 def pull(

@@ -39,7 +39,8 @@ def test_a_commit_is_reverted(run: Run, repo: Path) -> None:
 
 
 def test_the_message_may_be_another(run: Run, repo: Path) -> None:
-    succeed(run("revert", "HEAD", "-m", "Undo it"))
+    # Scripts say so to git wherever it might ask.
+    succeed(run("revert", "--no-edit", "HEAD", "-m", "Undo it"))
 
     assert run_git("log", "-1", "--format=%B", cwd=repo).strip() == "Undo it"
 
