@@ -14,6 +14,8 @@ from havasu_vc.datasets.havasu.parquet import (
     read_row_groups,
     read_rows,
 )
+from havasu_vc.datasets.havasu.projection import READ_ALL
+from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
@@ -36,7 +38,12 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live rows of a data file, or of some of its row groups."""
     deleted = deleted_positions(file_name(path), deletes)
-    yield from read_row_groups(path, schema, groups=groups, deleted=deleted)
+    for batch in read_row_groups(path, schema, groups=groups, deleted=deleted):
+        for field, column in zip(schema.fields, batch.columns, strict=True):
+            if field.required and column.null_count:
+                reason = f"its required column {field.name!r} has nulls"
+                raise CorruptDatasetError(file_name(path), reason, READ_ALL)
+        yield batch
 
 
 @kernel

@@ -198,6 +198,9 @@ def read_rows(
         metadata, coded = file.metadata, _coded(file)
     if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
         raise CorruptDataFileError(file_name(path), "a position is outside the file")
+    if not plan.names:
+        # Of no columns pyarrow gives no rows either.
+        return plan.apply(rows_only(len(positions)))
     groups = np.searchsorted(starts, positions, "right") - 1
     chosen = distinct(groups)
 

@@ -21,11 +21,12 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, Type, children
 from havasu_vc.records import dataclass
 
-__all__ = ["Projection", "lacks", "plan_projection", "rows_only"]
+__all__ = ["READ_ALL", "Projection", "lacks", "plan_projection", "rows_only"]
 
 Convert = Callable[[pa.Array], pa.Array]
 _NO_VALUES: Mapping[int, Any] = MappingProxyType({})
-_HINTS = ("`havasu-vc fsck --full` reads data files, and lists all that is wrong",)
+READ_ALL = ("`havasu-vc fsck --full` reads data files, and lists all that is wrong",)
+"""The hint where a data file is not what it must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,6 @@ class Projection:
     """Values of columns that the file lacks, by field id; null when not named."""
     schema: Schema
     """The columns of `target`."""
-    where: str
-    """The name of the file, for errors."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the file in the columns of the schema."""
@@ -54,9 +53,6 @@ class Projection:
                 continue
             name, convert = step
             column = batch.column(name)
-            if field.required and column.null_count:
-                reason = f"its required column {field.name!r} has nulls"
-                raise CorruptDatasetError(self.where, reason, _HINTS)
             arrays.append(column if convert is None else convert(column))
         if not arrays:
             return rows_only(batch.num_rows)
@@ -85,12 +81,12 @@ def plan_projection(
         if found is None:
             if field.required and values.get(field.id) is None:
                 reason = f"it lacks the required column {field.name!r}"
-                raise CorruptDatasetError(where, reason, _HINTS)
+                raise CorruptDatasetError(where, reason, READ_ALL)
             steps.append(None)
             continue
         names.append(found.name)
         steps.append((found.name, _conversion(found, field, where, values)))
-    return Projection(arrow_schema(schema), tuple(names), tuple(steps), values, schema, where)
+    return Projection(arrow_schema(schema), tuple(names), tuple(steps), values, schema)
 
 
 def _lacking(field: Field, values: Mapping[int, Any], count: int) -> pa.Array:
