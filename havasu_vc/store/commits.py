@@ -16,7 +16,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from havasu_vc.errors import CorruptDatasetError, StateError
+from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import (
@@ -80,7 +80,10 @@ def format_commit(
     for who in (author, committer):
         # git could not read a commit whose lines these break.
         if _BREAKING.search(who.name + who.email) or who.time < 0:
-            raise ValueError(f"{who!r} cannot be written")
+            raise InvalidArgumentError(
+                f"no commit can be of {str(who)!r}",
+                hints=("`git config user.name NAME` says who you are",),
+            )
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     lines += [f"author {author}", f"committer {committer}", "", message]
     return "\n".join(lines).encode("utf-8", "surrogateescape")
@@ -101,8 +104,8 @@ def parse_commit(identity: ObjectId, data: bytes) -> Commit:
         encoding = fields["encoding"][0]
     try:
         message = body.decode(encoding, "replace" if encoding != "utf-8" else "surrogateescape")
-    except LookupError:
-        message = body.decode("utf-8", "replace")
+    except (LookupError, UnicodeError):
+        message = body.decode("utf-8", "replace")  # some encodings have no way to replace
     try:
         parents = tuple(fields.get("parent", ()))
         if not all(map(_ID.fullmatch, (*fields["tree"], *parents))):

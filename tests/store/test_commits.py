@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.store.commits import format_commit, parse_commit, read_commit
 from havasu_vc.store.objects import EMPTY_TREE, Signature, parse_signature
 from havasu_vc.store.repository import GitRepository
@@ -80,3 +80,18 @@ def test_what_is_no_commit(repository: GitRepository, data: bytes) -> None:
     ).text
     with pytest.raises(CorruptDatasetError, match="as a commit"):
         read_commit(repository.objects, made)
+
+
+def test_a_text_in_a_strange_encoding_is_read_as_well_as_it_can_be() -> None:
+    """Some encodings have no way to replace what they do not know."""
+    who = "M <m> 1 +0000"
+    head = f"tree {'1' * 40}\nauthor {who}\ncommitter {who}\nencoding"
+    for name in ("idna", "punycode", "nosuch"):
+        data = f"{head} {name}\n\n".encode() + b"gr\xfc\xdfe\n"
+        assert parse_commit("2" * 40, data).message.startswith("gr")
+
+
+def test_nobody_can_be_written_whose_name_breaks_a_line() -> None:
+    odd = Signature("<b>\x1b[31m", "m", 1)
+    with pytest.raises(InvalidArgumentError, match="no commit can be of"):
+        format_commit("1" * 40, (), author=odd, committer=odd, message="x")
