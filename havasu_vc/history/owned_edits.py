@@ -7,7 +7,7 @@ without a key, or whose rows are in no key order, is not edited so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import pairwise
@@ -39,10 +39,14 @@ __all__ = [
     "collect_owned",
     "cuts_of",
     "key_edges",
+    "old_deletes",
+    "old_file",
     "owned_edit",
+    "owner_value",
     "owner_values",
     "owners_of",
     "pieces_of",
+    "spanning_files",
 ]
 
 FEW_ROWS = 10_000
@@ -126,42 +130,73 @@ def owners_of(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -> l
 def owner_values(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -> list[Owner]:
     """Return what the owner of each interval is told."""
     dataset = edit.dataset
-    storage = dataset.storage
     held = _held(dataset, cuts)
     deletes = {e.file: e for e in dataset.entries.values() if e.content is Content.DELETES}
-    with reporting_storage_errors(storage.staging.root):
-        storage.staging.root.mkdir(parents=True, exist_ok=True)
-    spanning = _spanning(held, list(deletes.values()))
+    spanning = spanning_files([each.whole for each in held], deletes.values())
     return [
-        Owner(
-            dataset.path,
+        owner_value(
+            edit,
             mode,
             each.interval,
-            tuple(
-                OldFile(
-                    dataset.file_path(entry),
-                    entry.file,
-                    entry.rows,
-                    entry.origin,
-                    dataset.delete_paths(entry),
-                    entry.file in each.whole
-                    and entry.file not in spanning
-                    and entry.location is None,
-                )
+            [
+                old_file(dataset, entry, entry.file in each.whole and entry.file not in spanning)
                 for entry in each.entries
-            ),
-            tuple(
-                OldDeletes(dataset.file_path(entry), name, tuple(entry.targets))
-                for name, entry in deletes.items()
-                if entry.targets.keys() <= each.whole and not is_small(entry)
-            ),
-            dataset.schema,
-            edit.layout,
-            url or str(storage.staging.root),
-            None if url else str(storage.keys),
-            FEW_ROWS // len(held),
+            ],
+            old_deletes(dataset, deletes.values(), each.whole),
+            len(held),
+            url,
         )
         for each in held
+    ]
+
+
+def owner_value(
+    edit: Edit,
+    mode: str,
+    interval: Interval,
+    files: Iterable[OldFile],
+    deletes: Iterable[OldDeletes],
+    owners: int,
+    url: str | None,
+) -> Owner:
+    """Return what one of so many owners is told."""
+    storage = edit.dataset.storage
+    with reporting_storage_errors(storage.staging.root):
+        storage.staging.root.mkdir(parents=True, exist_ok=True)
+    return Owner(
+        edit.dataset.path,
+        mode,
+        interval,
+        tuple(files),
+        tuple(deletes),
+        edit.dataset.schema,
+        edit.layout,
+        url or str(storage.staging.root),
+        None if url else str(storage.keys),
+        FEW_ROWS // owners,
+    )
+
+
+def old_file(dataset: DatasetInFiles, entry: Entry, whole: bool) -> OldFile:
+    """Return a data file for an owner, which may take it over if it has the whole of it."""
+    return OldFile(
+        dataset.file_path(entry),
+        entry.file,
+        entry.rows,
+        entry.origin,
+        dataset.delete_paths(entry),
+        whole and entry.location is None,
+    )
+
+
+def old_deletes(
+    dataset: DatasetInFiles, deletes: Iterable[Entry], whole: Set[str]
+) -> list[OldDeletes]:
+    """Return the large delete files of which an owner has all the data files."""
+    return [
+        OldDeletes(dataset.file_path(entry), entry.file, tuple(entry.targets))
+        for entry in deletes
+        if entry.targets.keys() <= whole and not is_small(entry)
     ]
 
 
@@ -187,15 +222,15 @@ def _held(dataset: DatasetInFiles, cuts: Cuts) -> list[_Held]:
     return held
 
 
-def _spanning(held: Sequence[_Held], deletes: Sequence[Entry]) -> set[str]:
-    """Return data files with rows in delete files that no single interval can take over.
+def spanning_files(held: Sequence[Set[str]], deletes: Iterable[Entry]) -> set[str]:
+    """Return data files with rows in delete files that no single owner can take over.
 
     Such a data file stays, as what deletes from others would have to be written again with
     it; what is small, the driver writes again.
     """
     found: set[str] = set()
     for entry in deletes:
-        if not is_small(entry) and not any(entry.targets.keys() <= h.whole for h in held):
+        if not is_small(entry) and not any(entry.targets.keys() <= whole for whole in held):
             found |= entry.targets.keys()
     return found
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, cuts_by_sample, dealt
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows
 from havasu_vc.datasets.havasu.edit import Edit, is_small
-from havasu_vc.datasets.havasu.owners import OldDeletes, OldFile, Owner, report_batch
+from havasu_vc.datasets.havasu.owners import OldFile, Owner, report_batch
 from havasu_vc.datasets.havasu.owning import FILE, POS, Owning
 from havasu_vc.datasets.havasu.parquet import Positions, file_name, one_batch, read_row_groups
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
@@ -44,7 +44,6 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.store.disk import reporting_storage_errors
 
 __all__ = [
     "can_be_dealt",
@@ -63,6 +62,7 @@ __all__ = [
 _HASH = "\0hash"
 """The column by which rows without a key are dealt out."""
 _ALL = (1 << 64) - 1
+_EVERYTHING = Interval(0, None, None)
 _SWELL = 2
 """How many times as large rows are in memory, about, as in a file: both sides are."""
 _GONE = pa.schema([("file", pa.int32()), ("places", pa.binary())])
@@ -183,7 +183,7 @@ def collect_rows(
     """Run both rounds of owners and take in what they report; `run` deals out for the first."""
     parts = len(plan.cuts.values) + 1
     seen = frozenset(file[:16] for file in edit.dataset.stored_entries)
-    first = _order(edit, mode, (), (), parts, url)
+    first = owned_edits.owner_value(edit, mode, _EVERYTHING, (), (), parts, url)
     owners = [task_of(own_rows, (), first, number, seen) for number in range(parts)]
     found = collect_owned(edit, lambda: run(owners), url=url)
     gone: dict[str, list[bytes]] = {}
@@ -201,32 +201,6 @@ def collect_rows(
 
     if taking:
         collect_owned(edit, run_second, url=url)
-
-
-def _order(
-    edit: Edit,
-    mode: str,
-    files: Sequence[OldFile],
-    deletes: Sequence[OldDeletes],
-    owners: int,
-    url: str | None,
-) -> Owner:
-    dataset = edit.dataset
-    storage = dataset.storage
-    with reporting_storage_errors(storage.staging.root):
-        storage.staging.root.mkdir(parents=True, exist_ok=True)
-    return Owner(
-        dataset.path,
-        mode,
-        Interval(0, None, None),
-        tuple(files),
-        tuple(deletes),
-        dataset.schema,
-        edit.layout,
-        url or str(storage.staging.root),
-        None if url else str(storage.keys),
-        owned_edits.FEW_ROWS // owners,
-    )
 
 
 def file_owners(edit: Edit, url: str | None = None) -> list[Owner]:
@@ -248,32 +222,19 @@ def file_owners(edit: Edit, url: str | None = None) -> list[Owner]:
         groups[-1].append(each)
         room -= each.size
     held = [{entry.file for entry in group} for group in groups]
-    spanning = {
-        file
-        for entry in large
-        if not any(entry.targets.keys() <= files for files in held)
-        for file in entry.targets
-    }
-    owners = []
-    for group, names in zip(groups, held, strict=True):
-        files = [
-            OldFile(
-                dataset.file_path(entry),
-                entry.file,
-                entry.rows,
-                entry.origin,
-                dataset.delete_paths(entry),
-                entry.file not in spanning and entry.location is None,
-            )
-            for entry in group
-        ]
-        deletes = [
-            OldDeletes(dataset.file_path(entry), entry.file, tuple(entry.targets))
-            for entry in large
-            if entry.targets.keys() <= names
-        ]
-        owners.append(_order(edit, "change", files, deletes, len(groups), url))
-    return owners
+    spanning = owned_edits.spanning_files(held, large)
+    return [
+        owned_edits.owner_value(
+            edit,
+            "change",
+            _EVERYTHING,
+            [owned_edits.old_file(dataset, each, each.file not in spanning) for each in group],
+            owned_edits.old_deletes(dataset, large, names),
+            len(groups),
+            url,
+        )
+        for group, names in zip(groups, held, strict=True)
+    ]
 
 
 def files_of(piece: Piece) -> Iterable[str]:
