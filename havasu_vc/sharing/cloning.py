@@ -116,6 +116,8 @@ def _finished(
 ) -> FetchResult:
     """Do what is to be done when git has cloned."""
     folder, settings = request.folder, repo.settings
+    if not repo.git.is_bare and read_head(repo.git).commit is None:
+        _take_branch(repo)
     _lay_out_files(repo.git)
     if environment:
         settings.note("the password in the URL was not kept; git's credential helpers can keep it")
@@ -139,6 +141,32 @@ def _finished(
         )
         raise
     return FetchResult(hidden_secrets(url), (), len(files), total_size(files))
+
+
+def _take_branch(repo: OpenRepo) -> None:
+    """Stand on the branch that the remote has, where its own HEAD names none that is there.
+
+    So it is of a bare repository whose first branch is called otherwise than git's setting
+    `init.defaultBranch` was: git checks nothing out then, and a first push would begin another
+    history.
+    """
+    git, settings = repo.git, repo.settings
+    prefix = f"refs/remotes/{ORIGIN}/"
+    lines = git.git("for-each-ref", "--format=%(refname)", prefix).lines
+    branches = [line.removeprefix(prefix) for line in lines if line != f"{prefix}HEAD"]
+    if not branches:
+        settings.note("the repository that was cloned has no commit yet")
+        return
+    unborn = read_head(git).branch
+    of_remote = f"the remote's HEAD is {unborn}, a branch that it has not"
+    chosen = branches[0] if len(branches) == 1 else "main" if "main" in branches else None
+    if chosen is None:
+        known = ", ".join(branches[:5])
+        settings.note(f"{of_remote}; `havasu-vc switch NAME` goes to one of its own: {known}")
+        return
+    git.git("branch", "--quiet", "--force", "--track", chosen, f"{ORIGIN}/{chosen}")
+    git.git("symbolic-ref", "HEAD", f"refs/heads/{chosen}")
+    settings.note(f"{of_remote}, so {chosen} is checked out")
 
 
 def _lay_out_files(git: GitRepository) -> None:

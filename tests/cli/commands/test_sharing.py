@@ -169,6 +169,38 @@ def test_clone_checks_out_tables(server: Path, tmp_path: Path) -> None:
     assert run_git("status", "--porcelain", cwd=tmp_path / "copy") == ""
 
 
+def test_clone_of_a_remote_whose_head_names_no_branch_of_its_own(
+    server: Path, tmp_path: Path
+) -> None:
+    """`git init --bare` names `master` where git is told nothing else, and `main` is pushed."""
+    run_git("symbolic-ref", "HEAD", "refs/heads/master", cwd=server)
+    run_git("branch", "survey", "main", cwd=server)
+    done = succeed(invoke(["-C", tmp_path, "clone", server, "copy"]))
+    copy = tmp_path / "copy"
+
+    note = "Note: the remote's HEAD is master, a branch that it has not"
+    assert f"{note}, so main is checked out\n" in done.stderr
+    assert "Checked out 1 table" in done.stderr
+    assert run_git("rev-parse", "--abbrev-ref", "HEAD@{upstream}", cwd=copy) == "origin/main"
+    assert run_git("status", "--porcelain", cwd=copy) == ""
+    succeed(invoke(["-C", copy, "meta", "set", "points", "title=Other"]))
+    assert "main -> main" in succeed(invoke(["-C", copy, "push"])).stderr
+    # The only branch that there is; of several that are called otherwise none is guessed.
+    run_git("branch", "-m", "main", "trunk", cwd=server)
+    told = succeed(invoke(["-C", tmp_path, "clone", server, "guessed"])).stderr
+    assert f"{note}; `havasu-vc switch NAME` goes to one of its own: survey, trunk\n" in told
+    succeed(invoke(["-C", tmp_path / "guessed", "switch", "trunk"]))
+    run_git("branch", "-D", "survey", cwd=server)
+    told = succeed(invoke(["-C", tmp_path, "clone", "-n", server, "alone"])).stderr
+    assert f"{note}, so trunk is checked out\n" in told
+
+
+def test_clone_of_a_repository_without_a_commit(tmp_path: Path) -> None:
+    run_git("init", "-q", "--bare", tmp_path / "server.git", cwd=tmp_path)
+    told = succeed(invoke(["-C", tmp_path, "clone", "server.git", "copy"])).stderr
+    assert "Note: the repository that was cloned has no commit yet\n" in told
+
+
 def test_clone_names_the_folder_as_git_does(server: Path, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     succeed(invoke(["-C", tmp_path / "here", "clone", "-n", "../server.git"]))
