@@ -14,7 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from havasu_vc.checkouts.living_place import behind_mark, living_place
-from havasu_vc.errors import HavasuError
+from havasu_vc.checkouts.marks import is_left_undone, marked
+from havasu_vc.errors import HavasuError, LockedError
 from havasu_vc.merging import merge_waits, require_no_merge_of_kart
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
@@ -77,36 +78,38 @@ def _tables_following(repo: OpenRepo, *, discard: bool) -> Iterator[None]:
         yield
         return
     mark = _mark(repo.git)
-    with suppress(OSError):
-        mark.touch()
-    try:
-        yield
-    except HavasuError:
-        # Some operations move HEAD more than once, and stop on the way.
-        _follow(repo, mark, discard=False)
-        raise
-    _follow(repo, mark, discard=discard)
+    with marked(mark):
+        try:
+            yield
+        except HavasuError:
+            # Some operations move HEAD more than once, and stop on the way.
+            _follow(repo, mark, discard=False)
+            raise
+        _follow(repo, mark, discard=discard)
 
 
 def catch_up(repo: OpenRepo) -> None:
-    """Do what a command that died left undone."""
+    """Do what a command that died left undone; who is at work, or holds a lock, is let be."""
     place = living_place(repo)
-    if place is not None and behind_mark(repo.git).exists() and place.exists:
+    if place is not None and is_left_undone(behind_mark(repo.git)) and place.exists:
         from havasu_vc.checkouts.living_following import finish
 
         finish(repo, place)
     mark = _mark(repo.git)
-    if mark.exists() and has_workspace(repo.git):
-        _follow(repo, mark, discard=False)
+    if is_left_undone(mark) and has_workspace(repo.git):
+        with suppress(LockedError):
+            _follow(repo, mark, discard=False, waiting=False)
 
 
-def _follow(repo: OpenRepo, mark: Path, *, discard: bool) -> None:
-    from havasu_vc.checkouts.checking_out import follow
+def _follow(repo: OpenRepo, mark: Path, *, discard: bool, waiting: bool = True) -> None:
+    from havasu_vc.checkouts.checking_out import PATIENCE, follow
 
     try:
-        result = follow(repo, discard=discard)
+        result = follow(repo, discard=discard, patience=PATIENCE if waiting else 0)
         mark.unlink(missing_ok=True)
     except (HavasuError, OSError) as error:
+        if isinstance(error, LockedError) and not waiting:
+            raise
         hints = error.hints if isinstance(error, HavasuError) else ()
         hint = hints[0] if hints else "`havasu-vc checkout` brings them along"
         repo.settings.note(f"the tables stay as they were: {error}; {hint}")

@@ -138,13 +138,13 @@ def is_at_home(repo: OpenRepo) -> bool:
 
 
 @contextmanager
-def changing_tables(repo: OpenRepo) -> Iterator[None]:
-    """Hold what keeps other checkouts and gc away."""
+def changing_tables(repo: OpenRepo, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold what keeps other checkouts and gc away; wait as many seconds for each of them."""
     folder = repo.git.git_directory / "havasu"
     reason = "another process is changing the checked-out tables"
     with (
-        exclusive_lock(folder / "workspace-lock", patience=PATIENCE, reason=reason),
-        shared_lock(repo.git.data_folder / "lock"),
+        exclusive_lock(folder / "workspace-lock", patience=patience, reason=reason),
+        shared_lock(repo.git.data_folder / "lock", patience=patience),
     ):
         yield
 
@@ -212,9 +212,9 @@ def _relocated(location: Path, table: TableState) -> TableState:
     )
 
 
-def follow(repo: OpenRepo, *, discard: bool = False) -> CheckoutResult:
+def follow(repo: OpenRepo, *, discard: bool = False, patience: float = PATIENCE) -> CheckoutResult:
     """Bring the tables along with HEAD; those that cannot come are left and told of."""
-    with changing_tables(repo):
+    with changing_tables(repo, patience=patience):
         state = open_state(repo)
         if state is None:
             return CheckoutResult(Path(), None)

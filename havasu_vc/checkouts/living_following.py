@@ -12,9 +12,8 @@ can bring it along, and the mark that stands meanwhile says that it is to be don
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,7 @@ from havasu_vc.checkouts.living_edits import (
     read_layer,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
+from havasu_vc.checkouts.marks import marked, read_mark
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -60,7 +60,6 @@ from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import rows_inside
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.disk import replace_file
 from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
@@ -110,25 +109,26 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
         yield repo.held
         return
     mark = behind_mark(repo.git)
-    with place.home().open(write=True) as file:
-        held = Held(file, discard)
-        repo.held = held
-        with suppress(OSError, HavasuError):
-            replace_file(mark, json.dumps({"discard": discard}).encode(), durable=False)
-        try:
-            yield held
-        except HavasuError:
-            # Some operations move HEAD more than once, and stop on the way.
-            held.discard, held.dropped, held.committed = False, {}, {}
-            held.limited_anew = False
+    with ExitStack() as standing:
+        with place.home().open(write=True) as file:
+            held = Held(file, discard)
+            repo.held = held
+            # It is nobody's only after the file was committed or given up.
+            standing.enter_context(marked(mark, discard=discard))
+            try:
+                yield held
+            except HavasuError:
+                # Some operations move HEAD more than once, and stop on the way.
+                held.discard, held.dropped, held.committed = False, {}, {}
+                held.limited_anew = False
+                _follow(repo, held)
+                file.commit()
+                _settle(repo, held, mark)
+                raise
+            finally:
+                repo.held = None
             _follow(repo, held)
-            file.commit()
-            _settle(repo, held, mark)
-            raise
-        finally:
-            repo.held = None
-        _follow(repo, held)
-    _settle(repo, held, mark)
+        _settle(repo, held, mark)
 
 
 def _settle(repo: OpenRepo, held: Held, mark: Path) -> None:
@@ -141,10 +141,7 @@ def _settle(repo: OpenRepo, held: Held, mark: Path) -> None:
 def finish(repo: OpenRepo, place: LivingPlace) -> None:
     """Bring a working copy along that a command that died left behind."""
     mark = behind_mark(repo.git)
-    try:
-        discard = bool(json.loads(mark.read_bytes())["discard"])
-    except (OSError, ValueError, KeyError, TypeError):
-        discard = False
+    discard = bool(read_mark(mark).get("discard", False))
     try:
         with holding(repo, place) as held:
             # What was to be dropped went for a move of HEAD; where it did not move, it stays.

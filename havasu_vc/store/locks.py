@@ -33,6 +33,7 @@ __all__ = [
     "is_inside",
     "lock_in_message",
     "shared_lock",
+    "still_runs",
     "this_process",
     "without_git_gc",
 ]
@@ -115,11 +116,23 @@ def this_process() -> str:
 
 def has_ended(line: str) -> bool:
     """Whether a process that is named was of this machine and is no more; False if in doubt."""
+    process, began = _process_in(line)
+    return process is not None and _began(process) != began
+
+
+def still_runs(line: str) -> bool:
+    """Whether a process that is named is of this machine and runs; False if in doubt."""
+    process, began = _process_in(line)
+    return process is not None and _began(process) == began
+
+
+def _process_in(line: str) -> tuple[int | None, str]:
+    """Return the process that a line names and when it began; None for another machine's."""
     machine, _, rest = line.strip().partition(" ")
     process, _, began = rest.partition(" ")
     if machine != _machine() or not process.isdecimal() or began in ("", "-"):
-        return False
-    return _began(int(process)) != began
+        return None, ""
+    return int(process), began
 
 
 def _machine() -> str:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -79,6 +80,9 @@ def test_who_reads_waits_for_no_lock(hv: Commands, tmp_path: Path) -> None:
         program = "from havasu_vc.cli.main import main; main()"
         arguments = ["-C", str(hv.path), "meta", "set", "t", "title=Locked"]
         writing = subprocess.Popen([sys.executable, "-c", program, *arguments])
+        while not (hv.path / ".git" / "havasu" / "workspace-behind").exists():
+            assert writing.poll() is None, "who writes waits"
+            time.sleep(0.02)
         found = [hv(*command) for command in READING]
         hv("export", "t", tmp_path / "locked.parquet")
         assert writing.poll() is None, "who writes waits"
