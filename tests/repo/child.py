@@ -78,6 +78,9 @@ def main() -> None:
     repo = Repo.open(folder, settings=Settings(engine="local"))
     if rest:
         die_at(rest[0], int(rest[1]))
+    # Arrow imports pandas for the first table of Python's values, and what is imported there
+    # passes over a key that is pressed meanwhile.
+    pa.table({"id": [0]})
     print("ready", flush=True)
     try:
         work(repo, what)
