@@ -22,7 +22,12 @@ from pathlib import Path
 
 import pygit2
 
-from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError, StateError
+from havasu_vc.errors import (
+    CorruptDatasetError,
+    InvalidArgumentError,
+    RevisionNotFoundError,
+    StateError,
+)
 from havasu_vc.records import dataclass
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
@@ -251,7 +256,7 @@ def _commit_id_by_git(repository: GitRepository, name: str) -> ObjectId:
 
 
 def _require_readable(repository: GitRepository, name: str) -> None:
-    """Raise where a name begins with a ref, or the id, of an object that is damaged or gone."""
+    """Raise where a name begins with a ref, or the id, of an object that is unreadable or gone."""
     start = re.split(r"[~^:]|@\{", name, maxsplit=1)[0]
     head = read_ref(repository, "HEAD")
     if _ID.fullmatch(start):
@@ -259,8 +264,18 @@ def _require_readable(repository: GitRepository, name: str) -> None:
         named = start if start == head or repository.objects.has(start) else None
     else:
         named = head if start in ("", "@") else _target(repository, start)
-    if named is not None:
-        repository.objects.read(named)
+    if named is None:
+        return
+    repository.objects.read(named)
+    try:
+        repository.handle.get(named)
+    except (ValueError, pygit2.GitError) as error:
+        # Whole, but written by no git, such as a commit of a time that no number holds.
+        raise CorruptDatasetError(
+            f"git object {named}",
+            f"it cannot be understood ({str(error).removeprefix(f'{named}: ')})",
+            hints=("`git fsck` tells more; `git reset --keep COMMIT` goes to one that is sound",),
+        ) from error
 
 
 def _target(repository: GitRepository, name: str) -> ObjectId | None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Run, invoke, succeed
 from tests.support.examples import some
+from tests.support.git import run_git
 
 
 def test_a_rename_and_a_new_column_in_one_save_are_no_drop(run: Run, tmp_path: Path) -> None:
@@ -118,3 +119,21 @@ def test_a_listed_key_may_have_what_python_takes_for_the_end_of_a_line(
 
     rows = json.loads(run("show", "-o", "json").stdout)["kart.diff/v1+hexwkb"]["names"]["feature"]
     assert [row["+"] for row in rows] == [{"id": "a\u2028b", "n": 2}]
+
+
+@pytest.mark.parametrize("command", [["log"], ["status"], ["show"], ["diff", "HEAD^"]])
+def test_a_commit_of_a_time_that_no_number_holds(run: Run, repo: Path, command: list[str]) -> None:
+    tree, parent = (run_git("rev-parse", name, cwd=repo) for name in ("HEAD^{tree}", "HEAD"))
+    who = f"M <m@example.org> {'9' * 60} +0000"
+    text = f"tree {tree}\nparent {parent}\nauthor {who}\ncommitter {who}\n\nLate\n"
+    named = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+    commit = run_git(*named, cwd=repo, stdin=text)
+    run_git("update-ref", "refs/heads/main", commit, cwd=repo)
+
+    result = run(*command)
+    assert result.exit_code == 11, result.output
+    assert f"git object {commit}: it cannot be understood" in result.stderr
+    assert "git reset --keep" in result.stderr
+
+    run_git("reset", "--keep", parent, cwd=repo)
+    succeed(run(*command))
