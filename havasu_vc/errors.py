@@ -282,12 +282,15 @@ class RevisionNotFoundError(NotFoundError):
 
     kind = ErrorKind.NO_REVISION
 
-    def __init__(self, revision: str, *, hints: tuple[str, ...] = ()) -> None:
+    def __init__(self, revision: str, *, hints: tuple[str, ...] = (), reason: str = "") -> None:
         super().__init__(
-            f"no commit is named {revision!r}",
+            f"there is no commit {revision!r} here: {reason}"
+            if reason
+            else f"no commit is named {revision!r}",
             hints=hints or ("`havasu-vc branch` lists the branches, `havasu-vc log` the commits",),
         )
         self.revision = revision
+        self.reason = reason
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -132,9 +132,8 @@ class Invocation:
                     "--master says where Spark runs, which --engine local is not"
                 )
             engine = "spark"
-        return Settings(
-            engine=engine, master=self.master, progress=self._progress(), note=self.note
-        )
+        note = _once(self.note)
+        return Settings(engine=engine, master=self.master, progress=self._progress(), note=note)
 
     def open_repo(self, *, rows: bool = True, oldest: bool = False) -> Repo:
         """Open the repository that the command is about.
@@ -215,6 +214,20 @@ def load_libraries() -> None:
             sys.modules["ssl"] = loaded
         elif sys.modules.get("ssl") is instead:
             del sys.modules["ssl"]
+
+
+def _once(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what tells each note once, however many commits it is of."""
+    told: set[str] = set()
+
+    def tell(text: str) -> None:
+        if len(told) > 100:  # a server goes on for long
+            told.clear()
+        if text not in told:
+            told.add(text)
+            note(text)
+
+    return tell
 
 
 def _refuse_oldest(git: GitRepository) -> None:

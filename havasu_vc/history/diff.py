@@ -116,7 +116,7 @@ def planned_changes(
     if plan.unverified and note is not None:
         note(
             f"{new.path}: deleted rows are shown unverified, as data files to compare them "
-            f"with are not here ({len(plan.unverified)} delete files)"
+            "with are not here"
         )
     if plan.dealt:
         batches = _dealt(plan, engine, old)

@@ -9,7 +9,7 @@ from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.datasets.tile_sets import TILES, is_tile_set, tile_changes
-from havasu_vc.errors import NotFoundError
+from havasu_vc.errors import NotFoundError, RevisionNotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.looking.requests import LogRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
@@ -103,13 +103,17 @@ def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> It
     from havasu_vc.looking.seeking import changes_hold
 
     sought, box, filters = request.holds, request.box, request.filters
-    chosen = (
-        commit
-        for commit in found
-        if len(commit.parents) < 2
-        and (box is None or changes_touch(repo, commit.id, box, filters))
-        and (sought is None or changes_hold(repo, commit.id, SeekRequest(sought), filters))
-    )
+
+    def is_one(commit: Commit) -> bool:
+        try:
+            return (box is None or changes_touch(repo, commit.id, box, filters)) and (
+                sought is None or changes_hold(repo, commit.id, SeekRequest(sought), filters)
+            )
+        except RevisionNotFoundError as error:  # a shallow clone begins with it
+            repo.settings.note(f"{error.reason or error.message}: {error.hints[0]}")
+            return False
+
+    chosen = (commit for commit in found if len(commit.parents) < 2 and is_one(commit))
     start = request.skip
     return islice(chosen, start, None if request.limit is None else start + request.limit)
 

@@ -107,7 +107,9 @@ def check_dataset_path(path: str, existing: Iterable[str] = ()) -> None:
     """
     reason = unsafe_reason(path) or _unwise_reason(path) or _clash(path, existing)
     if reason is not None:
-        raise InvalidNameError(path, reason)
+        there = next((each for each in existing if _fold(each) == _fold(path)), path)
+        twin = (f"write {there!r} to mean that dataset, or give another name",)
+        raise InvalidNameError(path, reason, hints=twin if there != path else ())
 
 
 def unsafe_reason(path: str) -> str | None:

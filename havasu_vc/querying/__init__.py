@@ -7,13 +7,14 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.querying.asking import Queries as Queries
     from havasu_vc.querying.asking import QueryAnswer as QueryAnswer
-    from havasu_vc.querying.asking import split_statements as split_statements
     from havasu_vc.querying.asking import sql as sql
-    from havasu_vc.querying.asking import written_by as written_by
+    from havasu_vc.querying.statements import split_statements as split_statements
+    from havasu_vc.querying.statements import written_by as written_by
 
 __getattr__ = loads(
     __name__,
     {
-        "asking": ["Queries", "QueryAnswer", "split_statements", "sql", "written_by"],
+        "asking": ["Queries", "QueryAnswer", "sql"],
+        "statements": ["split_statements", "written_by"],
     },
 )

@@ -29,7 +29,7 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     nearest,
 )
-from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table
+from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table, identifier
 from havasu_vc.exchange.duckdb_functions import plain_answer
 from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
@@ -38,6 +38,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import TABLES, parted_at_revision
+from havasu_vc.querying.statements import TOLD, calls, names, split_statements, written_by
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.refs import list_branches, list_tags
@@ -46,19 +47,10 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.model.types import Field
 
-__all__ = [
-    "TOLD",
-    "Call",
-    "Queries",
-    "QueryAnswer",
-    "calls",
-    "names",
-    "plain_name",
-    "split_statements",
-    "sql",
-    "told_table",
-    "written_by",
-]
+__all__ = ["Queries", "QueryAnswer", "plain_name", "sql", "told_table"]
+
+
+_ABSENT = re.compile(r'Referenced column "(.+?)" not found')
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +120,7 @@ class Queries:
             _require_reading(statement)
         self._failed: dict[str, HavasuError] = {}
         self._views: list[Dataset] = []
+        self._called: dict[str, pa.Schema] = {}
         with ExitStack() as stack:
             self._database = stack.enter_context(Database())
             self._database.add_functions(text)
@@ -188,6 +181,22 @@ class Queries:
             yield
         except NoTableError as error:
             raise self._unknown(error.name) from error
+        except InvalidArgumentError as error:
+            if (absent := _ABSENT.search(error.message)) is not None and self._called:
+                error.hints = self._hints_of_column(absent[1]) or error.hints
+            raise
+
+    def _hints_of_column(self, name: str) -> tuple[str, ...]:
+        """Return where a column is that a query names, and the tables it asks have not."""
+        for schema in self._called.values():
+            rows = [schema.field(each).type for each in ("old", "new") if each in schema.names]
+            for column in (column.name for row in rows for column in row):
+                if column.lower() == name.lower():
+                    spelt = column if column.isidentifier() else identifier(column)
+                    return (f"new.{spelt} is its value after a change, old.{spelt} before it",)
+        if self._views:  # it may have been meant of one of these
+            return ()
+        return tuple(f"{c}() has {', '.join(schema.names)}" for c, schema in self._called.items())
 
     def _unknown(self, name: str) -> HavasuError:
         if name in self._failed:
@@ -228,7 +237,9 @@ class Queries:
 
         for name, arguments in called:
             label = " ".join((f"{name}()", *arguments))
-            self._database.add_rows(label, told_table(self._repo, name, arguments))
+            told = told_table(self._repo, name, arguments)
+            self._called.setdefault(name, told.schema)
+            self._database.add_rows(label, told)
         for name in dict.fromkeys(name for name, _ in called):
             parameters = TOLD[name]
             self._database.add_call(name, dict.fromkeys((parameters, parameters[:1])))
@@ -416,7 +427,7 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
         try:
             diffs = list(diff(repo, DiffRequest(f"{each.id}^?..{each.id}", [dataset])))
         except RevisionNotFoundError as error:  # a shallow clone begins with it
-            repo.settings.note(error.hints[0])
+            repo.settings.note(f"{error.reason or error.message}: {error.hints[0]}")
             continue
         for found in diffs:
             changes = _changes_of(found)
@@ -467,129 +478,3 @@ _MAKERS: Mapping[str, Callable[..., pa.Table]] = {
     "history": _history,
     "refs": _refs,
 }
-
-
-# Statements of SQL as text: told apart, and what they name, without running them.
-#
-# Whoever runs them parses them properly. Here it is enough to find every name that may be a
-# table, so that those which are can be there before.
-
-
-_PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |
-        --[^\n]* | /\*.*?\*/ | ; | [^'"`;/-]+ | .""",
-    re.VERBOSE | re.DOTALL,
-)
-_TOKENS = re.compile(
-    r"""(?P<text>'(?:[^']|'')*') | (?P<quoted>"(?:[^"]|"")*") | (?P<comment>--[^\n]*|/\*.*?\*/) |
-        (?P<word>[^\W\d]\w*) | (?P<other>\S)""",
-    re.VERBOSE | re.DOTALL,
-)
-_WRITING = {
-    "ALTER", "CALL", "CREATE", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "TRUNCATE", "UPDATE",
-}  # fmt: skip
-_READING = {"SELECT", "FROM", "VALUES", "TABLE"}
-_FOR_NOW = re.compile(r"CREATE\s+(OR\s+REPLACE\s+)?TEMP(ORARY)?\s", re.IGNORECASE)
-
-TOLD: Mapping[str, tuple[str, ...]] = {
-    "blame": ("dataset",),
-    "changes": ("revisions", "dataset"),
-    "commits": (),
-    "conflicts": (),
-    "history": ("dataset",),
-    "refs": (),
-}
-"""The functions that give what a repository tells of itself, and their parameters."""
-
-Call = tuple[str, tuple[str, ...]]
-"""A function of lower-case name, and the text that each of its arguments is."""
-
-
-def split_statements(text: str) -> Iterator[str]:
-    r"""Yield the statements of a script, which semicolons end.
-
-    >>> list(split_statements("SELECT ';' -- no; end\n; SELECT 2;"))
-    ["SELECT ';'", 'SELECT 2']
-    """
-    statement: list[str] = []
-    for piece in [*_PIECES.findall(text), ";"]:
-        if piece == ";":
-            found = "".join(statement).strip()
-            if found:
-                yield found
-            statement = []
-        elif not piece.startswith(("--", "/*")) or piece in ("-", "/") or piece.startswith("/*+"):
-            statement.append(piece)
-
-
-def written_by(statement: str) -> str | None:
-    """Return the word by which a statement changes tables; None where it only reads.
-
-    >>> written_by("update t SET a = 1"), written_by("CREATE TEMP VIEW v AS SELECT 1")
-    ('UPDATE', None)
-    >>> written_by("WITH a AS (SELECT 1) INSERT INTO t FROM a")
-    'INSERT'
-    """
-    word = re.match(r"\w*", statement.lstrip(" \t\r\n("))
-    first = word[0].upper() if word else ""
-    if first == "WITH":
-        first = _after_with(statement)
-    return first if first in _WRITING and not _FOR_NOW.match(statement) else None
-
-
-def _after_with(statement: str) -> str:
-    """Return the word that says what a statement does after the tables that WITH names."""
-    depth = 0
-    for kind, token in _tokens(statement):
-        depth += (token == "(") - (token == ")")
-        if not depth and kind == "word" and token.upper() in _WRITING | _READING:
-            return token.upper()
-    return ""
-
-
-def names(text: str) -> list[str]:
-    """Return each name in some SQL that may be a table's, as it is written there, once.
-
-    >>> names('SELECT "a""b" FROM "trees@v1" t -- x')
-    ['SELECT', 'a"b', 'FROM', 'trees@v1', 't']
-    """
-    found = dict.fromkeys(
-        token[1:-1].replace('""', '"') if kind == "quoted" else token
-        for kind, token in _tokens(text)
-        if kind in ("quoted", "word")
-    )
-    return list(found)
-
-
-def calls(text: str) -> list[Call]:
-    """Return the functions that are called with nothing but text, each call once.
-
-    >>> calls("FROM changes('a...b') JOIN history ( 'it''s', 'x' ), f(1)")
-    [('changes', ('a...b',)), ('history', ("it's", 'x'))]
-    """
-    found: dict[Call, None] = {}
-    tokens = list(_tokens(text))
-    for place, (kind, token) in enumerate(tokens):
-        if kind == "word" and (call := _call(token.lower(), tokens[place + 1 :])):
-            found[call] = None
-    return list(found)
-
-
-def _call(name: str, following: list[tuple[str, str]]) -> Call | None:
-    if not following or following[0][1] != "(":
-        return None
-    arguments: list[str] = []
-    for kind, token in following[1:]:
-        if token == ")":
-            return name, tuple(arguments)
-        if kind == "text":
-            arguments.append(token[1:-1].replace("''", "'"))
-        elif token != ",":
-            return None
-    return None
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    for match in _TOKENS.finditer(text):
-        if match.lastgroup not in (None, "comment"):
-            yield str(match.lastgroup), match[0]

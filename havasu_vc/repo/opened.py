@@ -194,9 +194,9 @@ class _LateFetcher:
             how = error.hints if isinstance(error, StateError) else ()  # of what is not allowed
             failure.hints = (told, *how, *failure.hints)
             raise failure from error
-        count = f"{len(files):,} data file{'s'[: len(files) != 1]}"
+        # Told without a number, as what many commits need comes bit by bit.
         self._repo.settings.note(
-            f"{count} that git had left at the remote came; `havasu-vc data fetch` brings all"
+            "data files that git had left at the remote came; `havasu-vc data fetch` brings all"
         )
 
 

@@ -124,10 +124,9 @@ def resolve(repository: GitRepository, name: str) -> Revision:
                 return Revision(name, None, EMPTY_TREE)  # as in Kart, where history begins there
             told = (
                 "this clone has only the newest commits and begins with "
-                f"{(commit or name)[:10]}, so what that changed is not known here: "
-                "`havasu-vc fetch --unshallow` brings them all"
+                f"{(commit or name)[:10]}, so what that changed is not known here"
             )
-            raise RevisionNotFoundError(name.removesuffix("?"), hints=(told,))
+            raise RevisionNotFoundError(name.removesuffix("?"), hints=(_OLDER,), reason=told)
         return Revision(name, parents[0], commit_tree(repository, parents[0]))
     commit = _commit_id(repository, name)
     return Revision(name, commit, commit_tree(repository, commit))
@@ -238,7 +237,11 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
         ) from error
     except (KeyError, ValueError, pygit2.GitError, OSError) as error:
         _require_readable(repository, name)
-        raise RevisionNotFoundError(name, hints=_shallow(repository)) from error
+        reason, hints = "", _shallow(repository)
+        if re.fullmatch("[0-9a-f]{40}", name) and repository.handle.is_shallow:
+            # Nobody typed it: it is the parent of one that is here.
+            reason, hints = "this clone has only the newest commits", (_OLDER,)
+        raise RevisionNotFoundError(name, hints=hints, reason=reason) from error
     try:
         return str(found.peel(pygit2.Commit).id)
     except (ValueError, pygit2.GitError) as error:
@@ -286,16 +289,16 @@ def _target(repository: GitRepository, name: str) -> ObjectId | None:
         return None
 
 
+_OLDER = "`havasu-vc fetch --unshallow` brings them all, `havasu-vc fetch --depth N` the newest N"
+
+
 def _shallow(repository: GitRepository) -> tuple[str, ...]:
     """Return what to know of a name that may mean a commit before those that are here, or none."""
     if read_ref(repository, "HEAD") is None and not any(repository.handle.references):
         return ("there is no commit yet; `havasu-vc import` makes the first",)
     if not repository.handle.is_shallow:
         return ()
-    return (
-        "this clone has only the newest commits, and this may be an older one: "
-        "`havasu-vc fetch --unshallow` brings them all",
-    )
+    return (f"this clone has only the newest commits, and this may be an older one: {_OLDER}",)
 
 
 def _commit_at(repository: GitRepository, name: str, match: re.Match[str]) -> ObjectId:

@@ -297,9 +297,28 @@ def test_what_is_read_in_a_plain_clone_comes(ours: Repo, tmp_path: Path, command
     first = succeed(
         invoke(["-C", plain, *shlex.split(command.replace("out.", f"{tmp_path}/out."))])
     )
-    assert first.stderr.count(COMING) >= 1
+    assert first.stderr.count(COMING) == 1
     assert read(Repo.open(plain)) == OURS
     assert GitRepository.open(plain).config.get("havasu.data.fetch") is None
+
+
+@pytest.mark.parametrize("command", ["log --stat", "rebase origin/main"])
+def test_what_many_commits_need_is_told_once(ours: Repo, tmp_path: Path, command: str) -> None:
+    many: dict[int, tuple[str | None, int | None]] = {n: (f"row {n}", n) for n in range(20_000)}
+    write(ours, many)
+    ours.switch("topic", create=True)
+    for start in (1000, 6000, 11_000):
+        many.update({n: (f"topic {start}", n) for n in range(start, start + 4000)})
+        write(ours, many)
+    ours.switch("main")
+    write(ours, {**many, **OURS})
+    ours.push("origin", ["main", "topic"])
+    plain = plain_clone(tmp_path)
+    run_git("switch", "--quiet", "topic", cwd=plain)
+    told = succeed(invoke(["-C", plain, *shlex.split(command)])).stderr
+    notes = [line for line in told.splitlines() if line.startswith("Note: ")]
+    assert sum(COMING in line for line in notes) == 1
+    assert len(notes) == len(set(notes))
 
 
 def test_what_a_plain_pull_left_comes_when_it_is_read(ours: Repo, theirs: Repo) -> None:

@@ -307,7 +307,7 @@ def _write_changes(
             named = all(_dataset_of(text) in there for text in filters)
             _, diffs = repo.show(info.id, filters if named else (), moves=WRITERS[form].moves)
         except RevisionNotFoundError as error:  # a shallow clone begins with it
-            invocation.note(error.hints[0])
+            invocation.note(f"{error.reason or error.message}: {error.hints[0]}")
         write(diffs, out, WriterOptions(commit=None if oneline else info, color=color))
 
 

@@ -65,7 +65,8 @@ def command(
     also called nz_roads. A dataset at any revision is "DATASET@REV".
 
     DuckDB answers, with its SQL. What changes tables of the checkout is run by Spark, with
-    Spark's SQL and Iceberg, and so is all with --engine spark.
+    Spark's SQL and Iceberg, and so is all with --engine spark. For - the query is read from
+    standard input.
 
     \b
     havasu-vc sql "SELECT owner, count(*) FROM parcels GROUP BY owner"
@@ -148,9 +149,11 @@ def _ask_spark(
 
 def _text(query: str | None, script: Path | None) -> str:
     if (query is None) is (script is None):
-        raise click.UsageError("give a query, or a file with -f")
+        raise click.UsageError("give a query, - to read it from standard input, or a file with -f")
     if script is None:
-        return query or ""
+        if query != "-":
+            return query or ""
+        script = Path("-")
     try:
         return sys.stdin.read() if str(script) == "-" else script.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -273,3 +273,12 @@ def test_coordinates_in_words_are_text(run: Run, csv_file: Path) -> None:
     csv_file.write_text("id,lon,lat\n1,174 E,41 S\n2,175 E,42 S\n")
     succeed(run("import", csv_file, "places"))
     assert "lon, string" in succeed(run("describe", "places")).stdout
+
+
+def test_a_dataset_whose_name_is_in_another_letter_case(run: Run, csv_file: Path) -> None:
+    for more in ([], ["--replace"]):
+        refused = run("import", csv_file, "Points", "--primary-key", "id", *more)
+        assert refused.exit_code == 2
+        assert "cannot tell it from the dataset 'points'\n" in refused.stderr
+        assert "Hint: write 'points' to mean that dataset, or give another name" in refused.stderr
+    succeed(run("mv", "points", "Points"))  # the same dataset may be called so

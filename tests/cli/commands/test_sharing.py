@@ -397,6 +397,9 @@ def test_a_shallow_clone_says_why_older_commits_are_not_there(repo: Path, tmp_pa
         refused = invoke(["-C", shallow, *command])
         assert refused.exit_code == (2 if command == ("show", "HEAD^") else 47), refused.output
         assert "`havasu-vc fetch --unshallow` brings them all" in refused.stderr, command
+        if command[1] == "HEAD":  # of which nobody named a parent
+            first = refused.stderr.splitlines()[0]
+            assert " here: this clone has only the newest commits" in first, command
     # Who wrote a row is known as far as history is here.
     blamed = succeed(invoke(["-C", shallow, "blame", "points"]))
     assert "this clone is shallow: rows of " in blamed.stderr

@@ -173,6 +173,35 @@ def test_what_the_repository_tells(
     assert found == rows
 
 
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        (
+            "SELECT HEIGHT FROM history('points')",
+            "new.height is its value after a change, old.height",
+        ),
+        (
+            "SELECT name FROM changes('HEAD^...HEAD')",
+            "new.name is its value after a change, old.name",
+        ),
+        ("SELECT size FROM changes('HEAD^...HEAD')", "changes() has change, old, new"),
+        ("SELECT size FROM blame('points')", "blame() has id, commit, parents, author, "),
+    ],
+)
+def test_where_a_column_is_that_changes_have_not(run: Run, query: str, hint: str) -> None:
+    refused = run("sql", query)
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[1].startswith(f"Hint: {hint}")
+
+
+def test_a_query_from_standard_input(repo: Path) -> None:
+    for arguments in (("-",), ("-f", "-")):
+        line = ("-C", repo, "sql", *arguments, "-o", "csv")
+        shown = succeed(invoke(line, stdin="SELECT max(id) AS id\nFROM points;\n")).stdout
+        assert shown == "id\n4\n"
+    assert invoke(["-C", repo, "sql", "-"]).exit_code == 2
+
+
 def test_history_through_other_columns(run: Run, repo: Path) -> None:
     items = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
     columns = json.dumps(items["points"]["schema.json"]).replace(
