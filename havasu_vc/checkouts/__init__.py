@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.edits_elsewhere import edit_of_served as edit_of_served
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
     from havasu_vc.checkouts.glance import is_untouched as is_untouched
+    from havasu_vc.checkouts.glance import nothing_edited as nothing_edited
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
     from havasu_vc.checkouts.living_lookup import working_copy as working_copy
@@ -73,7 +74,7 @@ __getattr__ = loads(
             "edit_of_new",
             "edit_of_served",
         ],
-        "glance": ["WorkspaceChanges", "is_untouched"],
+        "glance": ["WorkspaceChanges", "is_untouched", "nothing_edited"],
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy"],
         "living_making": ["make_table_anew", "unnoticed"],

@@ -274,7 +274,7 @@ def commit_edits_of(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitRe
                 # HEAD has it all, as after a commit that died before the tables came along.
                 with following(repo):
                     repo.taken.update(behind)
-            raise nothing_edited()
+            raise nothing_edited(request.filters)
         counts = {edit.path: edit.counts for edit in edits}
         commit, notes = None, branch_notes(others)
         if not request.dry_run and (edits or others or request.allow_empty):

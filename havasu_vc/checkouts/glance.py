@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -107,9 +107,15 @@ class WorkspaceChanges:
     """How a living working copy is, beside its edits."""
 
 
-def nothing_edited() -> NoChangesError:
-    """Return the error of a commit of no edits."""
-    return NoChangesError("there is nothing to commit: no row and no column was edited")
+def nothing_edited(filters: Sequence[str] = ()) -> NoChangesError:
+    """Return the error of a commit of no edits, or of none that filters name."""
+    if not filters:
+        return NoChangesError("there is nothing to commit: no row and no column was edited")
+    shown = ", ".join([*filters[:3], *["…"][: len(filters) > 3]])
+    return NoChangesError(
+        f"there is nothing to commit: no edit is of {shown}",
+        hints=("`havasu-vc status` tells what is edited, `havasu-vc diff` row by row",),
+    )
 
 
 def glance(repo: OpenRepo) -> WorkspaceChanges | None:

@@ -403,7 +403,7 @@ class LivingCopy:
                 held.committed = found
                 held.as_is = self._moved_alone(base, transaction, commit)
         if nothing and not request.dry_run:
-            raise nothing_edited()
+            raise nothing_edited(request.filters)
         counts = {edit.path: edit.counts for edit in changed}
         counts |= {path: found[path].counts for path in removed}
         meta = {edit.path: edit.meta for edit in changed}

@@ -47,7 +47,7 @@ def commit_part(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitResult
     if request.dry_run:
         return CommitResult(None, repo.head_branch, counts)
     if not counts:
-        raise nothing_edited()
+        raise nothing_edited(request.filters)
     stash = save_stash(repo, tuple(counts), message="what a partial commit takes and leaves")
     repo.taken.clear()
     try:

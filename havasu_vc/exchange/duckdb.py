@@ -193,9 +193,9 @@ class RowExpressions(_Connected):
         except duckdb.InterruptException as error:
             raise InvalidArgumentError(f"{named} took more than {SECONDS:.0f} s") from error
         except duckdb.Error as error:
-            # DuckDB does not hand on what went wrong in functions of ours.
-            reason = self._failures[0].message if self._failures else str(error).split("\n", 1)[0]
-            raise InvalidArgumentError(f"{named} cannot be run: {reason}") from error
+            told = self._failures[0] if self._failures else _query_error(str(error))
+            reason = f"{named} cannot be run: {str(told).removeprefix('DuckDB: ')}"
+            raise InvalidArgumentError(reason, hints=getattr(told, "hints", ())) from error
         finally:
             timer.cancel()
         (column,) = found.values()

@@ -194,7 +194,9 @@ class _Commit:
         """Have the message written in an editor, where `text` stands already."""
         planned = self.make(repo, None, dry_run=True)
         if self.of_workspace and not planned.changes and not self.request.allow_empty:
-            raise NoChangesError("there is nothing to commit: no row and no column was edited")
+            from havasu_vc.checkouts import nothing_edited
+
+            raise nothing_edited(self.request.filters)
         source = "the workspace" if self.of_workspace else str(self.request.file)
         lines = change_lines(planned.changes, planned.meta)
         return edit_message(repo.git, [f"Changes from {source}:", *lines], text=text)

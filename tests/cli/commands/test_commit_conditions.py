@@ -126,7 +126,8 @@ def test_a_diff_takes_conditions_too(run: Run, repo: Path, table: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--where", "hight > 1"], "the condition 'hight > 1' cannot be run"),
+        (["--where", "hight > 1"], "the condition 'hight > 1' cannot be run: Referenced column"),
+        (["--where", "hight > 1"], "Hint: did you mean 'height'?"),
         (["--where", "1; DROP TABLE havasu_rows"], "cannot be run"),
         (["--where", ""], "names no condition"),
         (["--box", "1,2,3"], "'1,2,3' is not a box"),
@@ -137,7 +138,8 @@ def test_a_diff_takes_conditions_too(run: Run, repo: Path, table: Path) -> None:
         (["--where", "ST_X(geom, 1, 2) > 1"], "the condition 'ST_X(geom, 1, 2) > 1' cannot be run"),
         (["points:feature:1", "--where", "true"], "go with datasets"),
         (["nothing", "--where", "true"], "nothing"),
-        (["--where", "height > 1000"], "nothing to commit"),
+        (["--where", "height > 1000"], "commit: no edit is of *:where:height > 1000\nHint: "),
+        (["--box", "0,0,1,1"], "there is nothing to commit: no edit is of *:box:0,0,1,1\n"),
     ],
 )
 def test_conditions_that_cannot_be(
