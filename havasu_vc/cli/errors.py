@@ -207,7 +207,7 @@ _COMMIT_ALONE = "`havasu-vc log -n1 REV` shows a commit alone, by --format or --
 _NO_EDITOR = "no editor is asked; `-m` gives another message"
 _WHOLE = "a dataset goes as a whole, so leave it out; edits that are not committed stand in the way"
 _UNTRIED = "it makes a commit, which `havasu-vc revert HEAD` takes back"
-_BY_GIT = "name branches one by one; `git log {}` has no counts of rows"
+_ALL_REFS = "`--all` takes every branch, remote branch and tag"
 _POLICY = "`-X ours` or `-X theirs` decides rows that both sides changed"
 _ROWS_WHOLE = "rows are compared by value; a changed row is shown with its columns"
 _ALL_EDITS = "every edit is committed, unless datasets or rows are named"
@@ -239,9 +239,9 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "diff -b": _ROWS_WHOLE,
         "diff --word-diff": _ROWS_WHOLE,
         "diff -R": "give the revisions the other way round",
-        "log --all": _BY_GIT.format("--all"),
-        "log --branches": _BY_GIT.format("--branches"),
-        "log --tags": _BY_GIT.format("--tags"),
+        "log --branches": _ALL_REFS,
+        "log --remotes": _ALL_REFS,
+        "log --tags": _ALL_REFS,
         "log --numstat": "`--stat` counts rows; `diff A..B --only-feature-count` for a program",
         "log -G": "`-S VALUE` finds commits that put in or take out a value; `havasu-vc grep` rows",
         "log -L": "`log -- DATASET:feature:KEY` follows a row; `blame` names who changed it",

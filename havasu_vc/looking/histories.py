@@ -16,7 +16,15 @@ from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filter_texts import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
-from havasu_vc.store.log import Alike, LogFilter, Moved, commits, decorations, parse_date
+from havasu_vc.store.log import (
+    Alike,
+    LogFilter,
+    Moved,
+    commits,
+    decorations,
+    parse_date,
+    tips,
+)
 from havasu_vc.store.refs import branch_with_commits
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import find_datasets
@@ -78,7 +86,10 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     names = decorations(repo.git, full=request.full_refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
-        found = commits(repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo))
+        also, moved = tips(repo.git) if request.every_ref else (), _moves(repo)
+        found = commits(
+            repo.git, start.commit, wanted, also=also, hide=hide, alike=alike, moved=moved
+        )
         chosen = _holding(repo, found, request) if chosen_by_rows else found
         for commit in reversed(list(chosen)) if request.reverse else chosen:
             yield info_of(commit, names)

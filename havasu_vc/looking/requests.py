@@ -80,6 +80,8 @@ class LogRequest:
     before or after; merges change none."""
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
+    every_ref: bool = False
+    """Also the commits that any branch, remote branch or tag reaches."""
 
 
 @dataclass(frozen=True, slots=True)

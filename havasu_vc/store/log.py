@@ -23,7 +23,16 @@ from havasu_vc.store.refs import BRANCHES, list_refs, list_tags, read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = ["Alike", "LogFilter", "Moved", "commits", "decorations", "ends_of_history", "parse_date"]
+__all__ = [
+    "Alike",
+    "LogFilter",
+    "Moved",
+    "commits",
+    "decorations",
+    "ends_of_history",
+    "parse_date",
+    "tips",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +75,21 @@ def commits(
     start: ObjectId,
     wanted: LogFilter = EVERY,
     *,
+    also: Sequence[ObjectId] = (),
     hide: Sequence[ObjectId] = (),
     alike: Alike | None = None,
     moved: Moved | None = None,
 ) -> Iterator[Commit]:
-    """Yield the commits that `start` reaches and those of `hide` do not.
+    """Yield the commits that `start` or those of `also` reach and those of `hide` do not.
 
     `alike` looks closer where one of the paths differs; `moved` where none is in a parent.
     """
     author, grep = _pattern("author", wanted.author), _pattern("grep", wanted.grep)
     committer = _pattern("committer", wanted.committer)
     skipped = given = 0
-    walk = _walk(repository, start, hide)
-    for commit in _touching(repository, walk, start, wanted.paths, alike, moved):
+    starts = tuple(dict.fromkeys((start, *also)))
+    walk = _walk(repository, starts, hide)
+    for commit in _touching(repository, walk, starts, wanted.paths, alike, moved):
         if given == wanted.limit:
             return
         time = commit.committer.time
@@ -119,34 +130,36 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
 
 
 def _walk(
-    repository: GitRepository, start: ObjectId, hide: Sequence[ObjectId]
+    repository: GitRepository, starts: Sequence[ObjectId], hide: Sequence[ObjectId]
 ) -> Iterator[ObjectId]:
     if repository.objects.loose.damaged:
         # git ends where it meets one of these.
-        names = [start, *(f"^{commit}" for commit in hide)]
+        names = [*starts, *(f"^{commit}" for commit in hide)]
         answer = repository.git("rev-list", "--date-order", *names, "--", check=False)
         if answer.code:
             raise CorruptDatasetError(
-                f"git object {start}", f"its history cannot be read ({answer.message})"
+                f"git object {starts[0]}", f"its history cannot be read ({answer.message})"
             )
         yield from answer.lines
         return
     try:
-        walker = repository.handle.walk(start, SortMode.TOPOLOGICAL | SortMode.TIME)
+        walker = repository.handle.walk(starts[0], SortMode.TOPOLOGICAL | SortMode.TIME)
+        for commit in starts[1:]:
+            walker.push(commit)
         for commit in hide:
             walker.hide(commit)
         for found in walker:
             yield str(found.id)
     except (KeyError, ValueError, pygit2.GitError) as error:
         raise CorruptDatasetError(
-            f"git object {start}", f"its history cannot be read ({error})"
+            f"git object {starts[0]}", f"its history cannot be read ({error})"
         ) from error
 
 
 def _touching(
     repository: GitRepository,
     walk: Iterator[ObjectId],
-    start: ObjectId,
+    starts: Sequence[ObjectId],
     paths: tuple[str, ...],
     alike: Alike | None,
     moved: Moved | None,
@@ -157,7 +170,7 @@ def _touching(
             yield read_commit(repository.objects, identity)
         return
     ends = _Ends(repository)
-    followed = {start: paths}
+    followed = dict.fromkeys(starts, paths)
     known: dict[ObjectId, Commit] = {}
     for identity in walk:
         here = followed.pop(identity, None)
@@ -252,6 +265,13 @@ def decorations(repository: GitRepository, *, full: bool = False) -> dict[Object
     for _, commit, label in sorted(named, reverse=True):
         found.setdefault(commit, []).append(label)
     return found
+
+
+def tips(repository: GitRepository) -> list[ObjectId]:
+    """Return the commits that branches, remote branches and tags name."""
+    prefixes = BRANCHES, _REMOTES
+    found = [commit for each in prefixes for commit in list_refs(repository, each).values()]
+    return list(dict.fromkeys([*found, *(tag.commit for tag in list_tags(repository))]))
 
 
 def ends_of_history(repository: GitRepository) -> list[ObjectId]:

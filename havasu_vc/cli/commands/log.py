@@ -175,6 +175,7 @@ class _Printing:
     columns=NAMES,
     holds=Spelt("-S", metavar="VALUE"),
     merges=Spelt("--merges/--no-merges"),
+    every_ref=Spelt("--all"),
     without=("revision", "filters", "box", "full_refs"),
 )
 @takes(
@@ -347,6 +348,8 @@ def _graph(
     if request.merges is not None:
         options.append("--merges" if request.merges else "--no-merges")
     options += ["--oneline"] * printing.oneline
+    # The stash, which git would show too, is no branch.
+    options += ["--branches", "--remotes", "--tags"] if request.every_ref else []
     color = invocation.colored(sys.stdout)
     arguments = ["log", "--graph", *options, request.revision, "--", *request.filters]
     return show_git(arguments, repo.git, color=color, pager=invocation.pager)

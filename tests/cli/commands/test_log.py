@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from tests.cli.conftest import Run, invoke, succeed
 from tests.support.git import run_git
 
@@ -235,3 +237,34 @@ def test_what_the_first_commit_of_a_shallow_clone_changed_is_not_known(
     assert hint.startswith("Hint: `havasu-vc fetch --unshallow` brings them all")
     found = succeed(invoke(["-C", clone, "log", "-S", "TWO", "--oneline"]))
     assert found.stdout == "" and told in found.stderr  # it may be one that put it in
+
+
+def test_all_branches_and_tags(run: Run, repo: Path) -> None:
+    """As `git log --all`, with datasets, rows and values to choose by; but no stash."""
+
+    def change(branch: str, title: str) -> None:
+        succeed(run("switch", "-c", branch, "HEAD^"))
+        succeed(run("meta", "set", "points", f"title={title}", "-m", f"On {branch}"))
+
+    change("one", "One")
+    row = {"id": 2, "name": "zwei", "height": 2.5, "lon": 174.6, "lat": -41.1}
+    Repo.open(repo).write("points", pa.Table.from_pylist([row]), message="Two is zwei")
+    run_git("branch", "-m", "one", "renamed", cwd=repo)
+    run_git("tag", "-a", "-m", "x", "kept", cwd=repo)
+    run_git("update-ref", "refs/remotes/origin/far", "HEAD", cwd=repo)
+    succeed(run("switch", "main"))
+    run_git("branch", "-D", "renamed", cwd=repo)
+
+    def subjects(*arguments: str) -> list[str]:
+        shown = succeed(run("log", "--all", "--format=%s", *arguments)).stdout
+        return sorted(shown.splitlines())
+
+    everything = run_git("log", "--all", "--format=%s", cwd=repo).splitlines()
+    assert subjects() == sorted(everything) == ["First", "On one", "Second", "Two is zwei"]
+    assert subjects("--since", "2 years ago", "--grep", "zwei") == ["Two is zwei"]
+    assert subjects("--", "points:feature:2") == ["First", "Second", "Two is zwei"]
+    assert subjects("--", "points:meta:title") == ["On one"]
+    assert subjects("-S", "zwei") == ["Two is zwei"]
+    assert "Two is zwei" in succeed(run("log", "--all", "--graph", "--oneline")).stdout
+    assert "1 row updated" in succeed(run("log", "--all", "--stat", "--grep", "zwei")).stdout
+    assert "Two is zwei" not in succeed(run("log")).stdout
