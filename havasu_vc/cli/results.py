@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from havasu_vc.cli.as_kart import results_on_stdout
@@ -17,9 +17,10 @@ from havasu_vc.writers.status import summary_lines, summary_object
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Committed, RowCounts, SomeCounts
     from havasu_vc.library import Repo
+    from havasu_vc.merging import MergeResult
     from havasu_vc.repo.results import CommitResult
 
-__all__ = ["changes_object", "counts_object", "print_commit", "tell_commit"]
+__all__ = ["changes_object", "counts_object", "merged_lines", "print_commit", "tell_commit"]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
@@ -63,6 +64,16 @@ def tell_commit(
         for line in change_lines(result.changes, result.meta):
             invocation.say(line)
     invocation.notes(result.notes)
+
+
+def merged_lines(repo: Repo, result: MergeResult) -> Iterator[str]:
+    """Yield how many rows a merge, a pick or a revert changed, or else which meta items."""
+    meta = {}
+    if result.commit is not None and result.kind not in ("fast-forward", "up-to-date"):
+        for path in [path for path, each in result.changes.items() if not each.total]:
+            for diff in repo.diff(f"{result.commit}^?...{result.commit}", [f"{path}:meta"]):
+                meta[path] = [change.name for change in diff.meta]
+    return change_lines(result.changes, meta)
 
 
 def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:

@@ -11,7 +11,6 @@ from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.completing import complete_branches
-from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.errors import EXIT_CODES
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import (
@@ -22,6 +21,7 @@ from havasu_vc.cli.options import (
     no_edit_option,
 )
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
+from havasu_vc.cli.results import merged_lines
 from havasu_vc.errors import ErrorKind, InvalidArgumentError
 from havasu_vc.merging import MergeRequest
 
@@ -138,7 +138,7 @@ def merge_and_tell(
     if context is not None:
         text = _message(repo, result, request.message, request.revision, context)
         report = _report(result, context, text, dry_run=request.dry_run, waits=not refused)
-        _tell(invocation, report, result, fetched)
+        _tell(invocation, repo, report, result, fetched)
     if refused and is_called_kart():
         click.echo("Error: Merge failed due to conflicts", err=True)
     return CONFLICT if refused else 0
@@ -153,7 +153,7 @@ def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
     if waiting is not None:
         text = message or waiting.message
         report = _report(result, waiting.context, text, dry_run=False, waits=True)
-        _tell(invocation, report, result)
+        _tell(invocation, repo, report, result)
     elif result.commit is not None:
         invocation.result("havasu.head/v1", head_object(repo))
         invocation.say(f"Merge committed as {result.commit}")
@@ -192,6 +192,7 @@ def _report(
 
 def _tell(
     invocation: Invocation,
+    repo: Repo,
     report: MergeReport,
     result: MergeResult,
     fetched: Fetched | None = None,
@@ -209,5 +210,5 @@ def _tell(
     for line in merge_lines(report):
         invocation.say(line)
     if not report.conflicts:
-        for line in change_lines(result.changes):
+        for line in merged_lines(repo, result):
             invocation.say(line)

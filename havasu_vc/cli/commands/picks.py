@@ -21,7 +21,7 @@ from havasu_vc.cli.options import (
     no_edit_option,
 )
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
-from havasu_vc.cli.results import changes_object
+from havasu_vc.cli.results import changes_object, merged_lines
 from havasu_vc.merging import PickRequest
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
@@ -226,7 +226,7 @@ def _tell(
         subject = repo.commit_info(result.commit).message.partition("\n")[0]
         where = repo.head_branch or "detached HEAD"
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
-        for line in change_lines(result.changes):
+        for line in merged_lines(repo, result):
             invocation.say(line)
 
 

@@ -141,3 +141,13 @@ def test_a_range_with_a_merge_is_refused_before_anything_is_made(run: Run, repo:
     )
     assert succeed(run("log", "--graph", "--merges", "--oneline")).stdout.count("Merge") == 1
     succeed(run("revert", "HEAD^", "-m", "1"))
+
+
+def test_what_changes_beside_rows_is_named(run: Run, repo: Path) -> None:
+    succeed(run("switch", "-c", "titled"))
+    succeed(run("meta", "set", "points", "title=Other", "-m", "Title"))
+    assert "  points: title\n" in succeed(run("revert", "HEAD")).stderr
+    assert "  points: title\n" in succeed(run("cherry-pick", "HEAD~1")).stderr
+    succeed(run("switch", "main"))
+    succeed(run("meta", "set", "points", "description=Here", "-m", "Text"))
+    assert "  points: title\n" in succeed(run("merge", "titled", "-m", "Both")).stderr
