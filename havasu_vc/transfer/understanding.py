@@ -70,7 +70,10 @@ SAMPLE = 65_536
 """Rows whose values tell whether a column was renamed."""
 ALIKE = 0.9
 """The part of values that must be equal for two columns to be the same."""
-_IDENTIFIER = re.compile(r"(^|_)(id|fid|gid|oid|uuid|guid|key|code|nr|no)$|id$", re.IGNORECASE)
+_IDENTIFIER = re.compile(
+    r"(^|_)(id|fid|gid|oid|pk|uuid|guid|key|code|nr|no|num|number|iso(_?[an]?[23])?)$|id$",
+    re.IGNORECASE,
+)
 
 
 def understood(

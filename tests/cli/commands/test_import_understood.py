@@ -62,6 +62,15 @@ def test_a_key_is_proposed_and_found(run: Run, repo: Path, tmp_path: Path) -> No
     assert "No row of again differs" in said
 
 
+@pytest.mark.parametrize("name", ["iso_a3", "ISO", "iso3", "gid_num", "pk", "parcel_number"])
+def test_a_column_that_is_called_as_a_key_comes_before_a_number(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    source = write(tmp_path / "lands.csv", f"gdp,{name},label\n7,CAN,a\n8,FJI,b\n9,USA,c\n")
+    found = taken(run, source, "--primary-key", "auto")["understood"]["lands"]
+    assert (found["key"], found["keyFrom"]) == ([name], "found")
+
+
 def test_no_column_can_be_the_key(run: Run, repo: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "trees.csv", "id,name\n1,a\n1,b\n,c\n")
 
