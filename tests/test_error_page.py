@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 
 from havasu_vc import errors
+from havasu_vc.cli.as_kart import CODES_OF_COMMANDS
 from havasu_vc.cli.errors import EXIT_CODES
 from tests.support.golden import Golden
 
@@ -35,6 +36,28 @@ are the next steps. A class is also the built-in exception shown in brackets.
 """
 
 
+IN_KART = """
+In a repository of Kart's some commands end as Kart does, with another code than that of the kind.
+Where a kind has two, the words of the error tell them apart.
+
+| kind | command | exit code |
+|---|---|---|
+"""
+
+
+def rows_of_kart() -> list[str]:
+    """Return the codes of commands in Kart's repositories, by kind."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for commands, kind, _, code in CODES_OF_COMMANDS:
+        for command in commands.split():
+            codes = found.setdefault((kind.value, command), [])
+            codes += [code] if code not in codes else []
+    return [
+        f"| `{kind}` | `{command}` | {', '.join(map(str, codes))} |"
+        for (kind, command), codes in sorted(found.items())
+    ]
+
+
 def rows(kind: type[errors.HavasuError], depth: int) -> list[str]:
     """Return the rows of a class and of those below it."""
     builtin = next((base.__name__ for base in kind.__bases__ if base.__module__ == "builtins"), "")
@@ -48,4 +71,5 @@ def rows(kind: type[errors.HavasuError], depth: int) -> list[str]:
 
 
 def test_the_page_lists_every_error(golden: Golden) -> None:
-    golden(HEAD + "\n".join(rows(errors.HavasuError, 0)) + "\n", PAGE)
+    lines = "\n".join(rows(errors.HavasuError, 0)), IN_KART + "\n".join(rows_of_kart())
+    golden(HEAD + "\n".join(lines) + "\n", PAGE)

@@ -74,11 +74,12 @@ def create_living(
     moved = git.is_kart and before is not None and before.exists and before.path != place.path
     if not moved or before is None or before.path is None:
         return LivingCopy(repo, place).create(discard=discard)
-    # As in Kart there is one, so the one that was elsewhere goes.
+    # As in Kart there is one, so the one that was elsewhere goes, unless it is to be left.
     if not discard:
         LivingCopy(repo, before).require_clean()
     made = LivingCopy(repo, place).create(discard=discard)
-    before.path.unlink(missing_ok=True)
+    if anew:
+        before.path.unlink(missing_ok=True)
     return made
 
 

@@ -19,6 +19,7 @@ import click
 from havasu_vc.errors import ErrorKind
 
 __all__ = [
+    "CODES_OF_COMMANDS",
     "error_code",
     "error_text",
     "in_karts_words",
@@ -26,6 +27,7 @@ __all__ = [
     "lines_after",
     "results_on_stdout",
     "stand_in",
+    "stands_in",
 ]
 
 _STANDS_IN = "havasu_vc.stands-in-for-kart"
@@ -35,6 +37,8 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
         ErrorKind.NO_CHANGES: "No changes to commit",
     }
 )
+_SPELT = r".*[\^~{].*"
+"""What is spelt as a revision alone is, and names no dataset."""
 _TEXTS: tuple[tuple[str, str], ...] = (
     (
         r".+ cannot be fast-forwarded to .*",
@@ -84,6 +88,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         r"the repository is in Kart's form V([01]), and forms from V2 are read here",
         r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
     ),
+    (rf"'({_SPELT})' is neither a revision nor a dataset", r"No commit found at \1"),
     (
         r"(?:there is no dataset )?'(.+)' (?:is neither a revision nor a dataset|on either side)",
         r"Ambiguous argument '\1' - doesn't appear to be either a revision or a filter",
@@ -123,6 +128,37 @@ _CODES: tuple[tuple[str, int], ...] = (
     ("No table specified", 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""
+_GIT_SAYS = "git says: "
+CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
+    ("add-dataset", ErrorKind.NOT_FOUND, "", 44),
+    ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
+    ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
+    ("clone fetch push", ErrorKind.STATE, _GIT_SAYS, 128),
+    ("commit", ErrorKind.NO_DATASET, "", 44),
+    ("commit", ErrorKind.STATE, "there is no workspace to commit from", 45),
+    ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is there already", 20),
+    ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
+    ("diff show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
+    ("diff show", ErrorKind.INVALID_ARGUMENT, f"'{_SPELT}' is neither a revision", 47),
+    ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
+    ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
+    ("diff show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
+    ("show", ErrorKind.NO_REVISION, r"no commit is named '.*\.\.", 2),
+    ("export", ErrorKind.NO_DATASET, "", 2),
+    ("import", ErrorKind.INVALID_ARGUMENT, "there is a dataset .+ already", 31),
+    ("import", ErrorKind.INVALID_ARGUMENT, r".+ has [\d,]+ layers", 49),
+    ("import", ErrorKind.INVALID_NAME, ".+ cannot tell it from the dataset ", 31),
+    ("import", ErrorKind.INVALID_NAME, "", 20),
+    ("import", ErrorKind.NO_SOURCE, "there is no layer ", 49),
+    ("log", ErrorKind.NOT_FOUND, "there is no commit yet", 128),
+    ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
+    ("mv", ErrorKind.NO_DATASET, "", 40),
+)
+"""Exit codes in Kart's repositories: of which commands, kinds and beginnings of texts.
+
+Kart says in other places of its code than ours what went wrong, so that one kind of error has
+another code with each command. Whatever does not stand here has the code of its kind.
+"""
 
 
 def is_called_kart() -> bool:
@@ -155,8 +191,14 @@ def lines_after(text: str) -> tuple[str, ...]:
     )
 
 
-def error_code(kind: ErrorKind, message: str) -> int | None:
-    """Return an error's exit code in Kart, where that is not the one of its kind."""
+def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int | None:
+    """Return an error's exit code in Kart, where that is not the one of its kind.
+
+    `command` is the one that ran in Kart's place, None where it ran elsewhere.
+    """
+    for commands, of_kind, begins, code in CODES_OF_COMMANDS if command else ():
+        if of_kind == kind and command in commands.split() and re.match(begins, message):
+            return code
     if not is_called_kart():
         return None
     text = error_text(kind, message)
@@ -170,10 +212,15 @@ def stand_in() -> None:
         context.meta[_STANDS_IN] = True
 
 
+def stands_in(context: click.Context | None) -> bool:
+    """Return whether the command of this context is about a repository of Kart's."""
+    return context is not None and bool(context.meta.get(_STANDS_IN))
+
+
 def results_on_stdout() -> bool:
     """Return whether what a command tells of its result goes to stdout: as text in Kart's place."""
     context = click.get_current_context(silent=True)
-    if context is None or not context.meta.get(_STANDS_IN):
+    if context is None or not stands_in(context):
         return False
     if getattr(context.obj, "json", None) is not None:
         return False

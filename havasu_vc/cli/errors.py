@@ -85,11 +85,11 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _DEBUG = "HAVASU_VC_DEBUG"
 
 
-def exit_code(error: BaseException) -> int:
-    """Return the exit code for an exception."""
+def exit_code(error: BaseException, *, in_karts_place: str | None = None) -> int:
+    """Return the exit code for an exception; `in_karts_place` is the command that ran there."""
     match error:
         case HavasuError():
-            code = error_code(error.kind, error.message)
+            code = error_code(error.kind, error.message, in_karts_place)
             return EXIT_CODES[error.kind] if code is None else code
         case click.ClickException():
             return error.exit_code
@@ -107,11 +107,15 @@ def report(
     verbose: bool = False,
     as_json: bool = False,
     command: click.Command | None = None,
+    in_karts_place: bool = False,
 ) -> int:
     """Print an exception on stderr, a line of JSON or for a person, and return its exit code.
 
-    `command` is the one that ran: hints that name options of others are left out.
+    `command` is the one that ran: hints that name options of others are left out, and
+    `in_karts_place` says whether it was about a repository of Kart's.
     """
+    name = command.name if command is not None and in_karts_place else None
+    code = exit_code(error, in_karts_place=name)
     if command is not None and isinstance(error, HavasuError):
         known = _options(command)
         error.hints = tuple(hint for hint in error.hints if known.issuperset(_named(hint)))
@@ -120,14 +124,14 @@ def report(
 
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if as_json:
-        click.echo(_json_line(error), err=True)
-        return exit_code(error)
+        click.echo(_json_line(error, code), err=True)
+        return code
     for line in error_lines(error):
         click.echo(line, err=True)
     if verbose:
         for line in cause_lines(error):
             click.echo(line, err=True)
-    return exit_code(error)
+    return code
 
 
 _QUOTED = re.compile(r"`([^`]*)`")
@@ -153,7 +157,7 @@ def _options(command: click.Command) -> set[str]:
     return found
 
 
-def _json_line(error: BaseException) -> str:
+def _json_line(error: BaseException, code: int) -> str:
     """Return what a program reads of an exception."""
     text, hints = told(error)
     kind = error.kind.value if isinstance(error, HavasuError) else _kind(error)
@@ -162,7 +166,7 @@ def _json_line(error: BaseException) -> str:
         code=kind,
         message=_cut(in_karts_words(text)),
         hints=[_cut(in_karts_words(hint)) for hint in hints],
-        exitCode=exit_code(error),
+        exitCode=code,
     )
 
 

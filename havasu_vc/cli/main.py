@@ -19,6 +19,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from havasu_vc import __version__
+from havasu_vc.cli.as_kart import stands_in
 from havasu_vc.cli.errors import BROKEN_PIPE, report
 from havasu_vc.cli.invocation import PROGRESS, Invocation, load_libraries, wants_color
 from havasu_vc.cli.standard_streams import prepare_process
@@ -251,7 +252,13 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
         verbose = verbose or bool({"-v", "--verbose"} & set(arguments))
         name = context and context.invoked_subcommand
         command = group.get_command(context, name) if context and name else None
-        return _reported(error, verbose=verbose, as_json=as_json, command=command)
+        return _reported(
+            error,
+            verbose=verbose,
+            as_json=as_json,
+            command=command,
+            in_karts_place=stands_in(context),
+        )
 
 
 def _flushed(code: int) -> int:
@@ -264,12 +271,23 @@ def _flushed(code: int) -> int:
 
 
 def _reported(
-    error: BaseException, *, verbose: bool, as_json: bool, command: click.Command | None
+    error: BaseException,
+    *,
+    verbose: bool,
+    as_json: bool,
+    command: click.Command | None,
+    in_karts_place: bool,
 ) -> int:
     try:
         # What was printed before stands before the error.
         sys.stdout.flush()
-        return report(error, verbose=verbose, as_json=as_json, command=command)
+        return report(
+            error,
+            verbose=verbose,
+            as_json=as_json,
+            command=command,
+            in_karts_place=in_karts_place,
+        )
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE

@@ -237,7 +237,9 @@ def kind_of_new(repo: OpenRepo) -> DatasetKind:
     head = repo.head()
     version = find_entry(repo.git.objects, head.tree, KART_VERSION) if head.tree else None
     kinds = {folder.marker for folder in repo.folders(head).values()} if version else set()
-    is_kart = repo.git.is_kart if version is None else DEFAULT.marker not in kinds
+    # A bare one says so by a setting, until its first commit does.
+    is_new = repo.git.follows_kart if head.commit is None else repo.git.is_kart
+    is_kart = is_new if version is None else DEFAULT.marker not in kinds
     return usual_kind(of_kart=is_kart)
 
 

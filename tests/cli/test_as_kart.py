@@ -134,7 +134,7 @@ def test_a_source_is_named_with_its_driver_and_the_layer_behind_it(
     again = ("import", "gpkg:~/table.gpkg", "table", "--replace-existing")
     refused = invoke(["-C", repo, *again])
     assert refused.exit_code == 44 and refused.stderr == "Error: No changes to commit\n"
-    assert invoke(["-C", repo, "import", "GPKG:~/table.gpkg", "other"]).exit_code == 48
+    assert invoke(["-C", repo, "import", "GPKG:~/table.gpkg", "other"]).exit_code == 49
     assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
 
 
@@ -407,7 +407,7 @@ def test_called_kart_names_items_and_copies_are_told_as_kart_does(
     succeed(invoke(["-C", repo, "meta", "set", "table", "title=One", "description=Two"]))
     found = json.loads(succeed(invoke(["-C", repo, "meta", "get", "-o", "json"])).stdout)
     assert list(found["table"])[:3] == ["title", "description", "schema.json"]
-    said = succeed(invoke(["-C", repo, "create-workingcopy"])).stdout
+    said = succeed(invoke(["-C", repo, "create-workingcopy", "--delete-existing"])).stdout
     assert said == "Creating GPKG working copy at repo.gpkg ...\n"
     for words in (["show", "nosuch"], ["diff", "HEAD^...HEAD", "nosuch"], ["log", "nosuch"]):
         result = invoke(["-C", repo, *words])
@@ -466,9 +466,11 @@ def test_the_working_copy_has_the_date_of_its_commit_and_is_the_only_one(
     assert told == f"{datetime.fromtimestamp(stamp, UTC):%Y-%m-%dT%H:%M:%S}.000000Z"
     with plainly(repo / "repo.gpkg") as database:
         database.execute('DELETE FROM "table" WHERE id = 1')
-    assert invoke(["-C", repo, "create-workingcopy", "other.gpkg"]).exit_code == 29
+    make = ("create-workingcopy", "other.gpkg", "--delete-existing")
+    assert invoke(["-C", repo, *make[:2]]).exit_code == 2
+    assert invoke(["-C", repo, *make]).exit_code == 20
     assert (repo / "repo.gpkg").exists() and not (repo / "other.gpkg").exists()
-    succeed(invoke(["-C", repo, "create-workingcopy", "other.gpkg", "--discard-changes"]))
+    succeed(invoke(["-C", repo, *make, "--discard-changes"]))
     assert (repo / "other.gpkg").exists() and not (repo / "repo.gpkg").exists()
 
 

@@ -56,10 +56,17 @@ def test_of_several_layers_one_is_asked_for(repo: Path, layers: Path, answer: st
     assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "table\ntwo\n"
 
 
+def test_layers_are_listed_with_their_titles_in_order(repo: Path, layers: Path) -> None:
+    listed = succeed(invoke(["-C", repo, "import", layers, "--list"])).stdout
+    assert listed == "Tables found:\n1. one - one\n2. two - two\n"
+    titles = succeed(invoke(["-C", repo, "import", layers, "--list", "-o", "json"])).stdout
+    assert json.loads(titles) == {"kart.tables/v1": {"one": "one", "two": "two"}}
+
+
 def test_no_answer_takes_in_nothing(repo: Path, layers: Path) -> None:
     refused = invoke(["-C", repo, "import", layers], stdin="")
     assert refused.exit_code == 49 and "Error: No table specified" in refused.stderr
-    assert invoke(["-C", repo, "import", layers], stdin="three\n").exit_code == 48
+    assert invoke(["-C", repo, "import", layers], stdin="three\n").exit_code == 49
     assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "table\n"
 
 
@@ -68,7 +75,7 @@ def test_by_our_own_name_nobody_is_asked(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["havasu-vc"])
     refused = invoke(["-C", repo, "import", layers], stdin="1\n")
-    assert refused.exit_code == 2 and "2 layers: one, two" in refused.stderr
+    assert refused.exit_code == 49 and "2 layers: one, two" in refused.stderr
 
 
 def test_names_that_clash_or_are_of_windows(repo: Path, layers: Path) -> None:

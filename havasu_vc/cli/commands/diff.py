@@ -18,7 +18,7 @@ from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import PLACE, RevisionCommand
 from havasu_vc.cli.output import opened_output
-from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, NoWorkingCopyError
 from havasu_vc.writers import JsonStyle
 
 if TYPE_CHECKING:
@@ -79,6 +79,14 @@ def command(
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
         return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
     if ".." not in range_text:
+        if repo.git.follows_kart and repo.git.is_bare:
+            raise NoWorkingCopyError(
+                "a bare repository has no working copy to compare with",
+                hints=(
+                    "`havasu-vc show` shows the last commit",
+                    "`havasu-vc diff A...B` compares two",
+                ),
+            )
         repo.workspace.require_found()
     if not revisions and not filters and options.output_format == "text":
         invocation.note(

@@ -301,7 +301,7 @@ def _asked_layers(source: str) -> tuple[str, ...]:
         return ()
     from havasu_vc.exchange.sources import titled_layers
 
-    layers = titled_layers(source)
+    layers = dict(sorted(titled_layers(source).items()))  # numbered as Kart numbers them
     if len(layers) < 2:
         return ()
     click.echo("Tables found:")
@@ -345,12 +345,28 @@ def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 def _list(source: str, invocation: Invocation) -> None:
     from havasu_vc.exchange.sources import list_source_layers
 
+    if is_called_kart():
+        _list_as_kart(source, invocation)
+        return
     layers = list_source_layers(source)
     if invocation.json is not None:
         invocation.result("havasu.layers/v1", list(layers))
     else:
         for layer in layers:
             click.echo(visible(layer))
+
+
+def _list_as_kart(source: str, invocation: Invocation) -> None:
+    """Print layers with what they are called for people, in the order in which Kart has them."""
+    from havasu_vc.exchange.sources import titled_layers
+
+    titles = dict(sorted(titled_layers(source).items()))
+    if invocation.json is not None:
+        invocation.result("kart.tables/v1", titles)
+    else:
+        click.echo("Tables found:")
+        for number, (name, title) in enumerate(titles.items(), 1):
+            click.echo(visible(f"{number}. {name} - {title}"))
 
 
 def _list_formats() -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -226,6 +226,7 @@ def command(
         options = [f"--format={printing.style}", f"--decorate={decorate}"]
         options += [] if printing.date is None else [f"--date={printing.date}"]
         return print_by_git(invocation, repo, commits, options)
+    commits = _begun(commits)
     if printing.form == "text" and not _decorated(decorate):
         commits = (replace(info, refs=()) for info in commits)
     with _opened(invocation, repo, output) as out:
@@ -250,6 +251,12 @@ def command(
         else:
             write_log_json_lines(commits, out, more)
     return 0
+
+
+def _begun(commits: Iterator[CommitInfo]) -> Iterator[CommitInfo]:
+    """Return commits of which the first is found: an error stands alone, after no half of JSON."""
+    first = next(commits, None)
+    return iter(()) if first is None else chain((first,), commits)
 
 
 def _noting(

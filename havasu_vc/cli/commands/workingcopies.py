@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -21,12 +22,14 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
+from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.upkeep import IndexRequest
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import FeatureIndexForm, SpatialFilterForm
+    from havasu_vc.library import Repo
 
 __all__ = ["add_dataset", "create_workingcopy", "spatial_filter"]
 
@@ -36,7 +39,7 @@ __all__ = ["add_dataset", "create_workingcopy", "spatial_filter"]
 @click.option(
     "--delete-existing/--no-delete-existing",
     "delete",
-    default=True,
+    default=None,
     help="Whether a working copy that is there may be made anew.",
 )
 @click.option("--discard-changes", "discard", is_flag=True, help="Drop edits in it.")
@@ -46,7 +49,7 @@ __all__ = ["add_dataset", "create_workingcopy", "spatial_filter"]
 def create_workingcopy(
     invocation: Invocation,
     location: str | None,
-    delete: bool,
+    delete: bool | None,
     discard: bool,
     spatial_filter: str | None,
 ) -> None:
@@ -55,12 +58,14 @@ def create_workingcopy(
     It is LOCATION, or where the repository has had it, or DIRECTORY.gpkg in the work tree.
     LOCATION is a file that ends in .gpkg, or postgresql://USER@HOST/DATABASE/SCHEMA.
     From then on it follows HEAD, `status` and `diff` tell what is edited in it, and `commit`
-    commits that. One that is there is made anew, unless edits in it would be lost.
+    commits that. One that is there is made anew, unless edits in it would be lost. In a
+    repository of Kart's --delete-existing says so, and it is asked for on a terminal.
 
     \b
     havasu-vc create-workingcopy --spatial-filter "EPSG:4326;174.6,-41.4,174.9,-41.2"
     """
     repo = invocation.open_repo()
+    delete = _may_go(repo, delete)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)
     result = repo.workspace.create_living(location, anew=delete, discard=discard)
@@ -70,6 +75,30 @@ def create_workingcopy(
         return
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
+
+
+def _may_go(repo: Repo, given: bool | None) -> bool:
+    """Return whether a working copy that is there may go; in Kart's repositories, as Kart asks."""
+    if not repo.git.is_kart or repo.git.is_bare:
+        return given is not False
+    if repo.head().commit is None:
+        raise StateError(
+            "an empty repository has no working copy", hints=("import some data first",)
+        )
+    living = repo.workspace.living if given is None else None
+    if living is None:
+        return given is not False
+    said = f"A tabular working copy is already configured at {living.name}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidArgumentError(
+            said,
+            hints=(
+                "--delete-existing makes it anew",
+                "--no-delete-existing leaves it where it is, and makes another",
+            ),
+        )
+    click.echo(said, err=True)
+    return click.confirm("Delete it before another is made?", default=True, err=True)
 
 
 @click.group("spatial-filter")

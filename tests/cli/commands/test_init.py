@@ -9,6 +9,20 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
+
+
+def test_a_bare_repository_of_karts_takes_karts_datasets(tmp_path: Path) -> None:
+    repo, source = tmp_path / "repo.git", tmp_path / "shops.csv"
+    source.write_text("id,name\n1,baker\n")
+    succeed(invoke(["init", "--kart", "--bare", repo]))
+    for name in ("shops", "others"):
+        succeed(invoke(["-C", repo, "import", source, name, "--primary-key", "id"]))
+    names = run_git("ls-tree", "-r", "--name-only", "HEAD", cwd=repo).splitlines()
+    assert ".kart.repostructure.version" in names
+    assert {"shops/.table-dataset", "others/.table-dataset"} == {
+        "/".join(each.split("/")[:2]) for each in names if "/" in each
+    }
 
 
 def test_it_makes_a_repository(tmp_path: Path) -> None:

@@ -41,6 +41,13 @@ def test_which_commits(run: Run, arguments: tuple[str, ...], expected: list[str]
     assert subjects(run, *arguments) == expected
 
 
+def test_of_no_commit_no_half_of_a_document_is_printed(tmp_path: Path) -> None:
+    succeed(invoke(["init", tmp_path / "repo"]))
+    for form in ("json", "json-lines"):
+        refused = invoke(["-C", tmp_path / "repo", "log", "-o", form])
+        assert refused.exit_code == 40 and not refused.stdout
+
+
 def test_text(run: Run) -> None:
     result = succeed(run("log", "-1"))
 
