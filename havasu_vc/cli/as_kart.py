@@ -38,7 +38,7 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
     }
 )
 _SPELT = r".*[\^~{].*"
-"""What is spelt as a revision alone is, and names no dataset."""
+"""A text spelt as only a revision is, which names no dataset."""
 _TEXTS: tuple[tuple[str, str], ...] = (
     (
         r".+ cannot be fast-forwarded to .*",
@@ -133,17 +133,19 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("add-dataset", ErrorKind.NOT_FOUND, "", 44),
     ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
     ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
+    ("apply", ErrorKind.NO_BRANCH, "", 40),
     ("clone fetch push", ErrorKind.STATE, _GIT_SAYS, 128),
     ("commit", ErrorKind.NO_DATASET, "", 44),
     ("commit", ErrorKind.STATE, "there is no workspace to commit from", 45),
     ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is there already", 20),
     ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
-    ("diff show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
+    ("diff export show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
     ("diff show", ErrorKind.INVALID_ARGUMENT, f"'{_SPELT}' is neither a revision", 47),
     ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
     ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
-    ("diff show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
-    ("show", ErrorKind.NO_REVISION, r"no commit is named '.*\.\.", 2),
+    ("commit-files diff meta show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
+    ("checkout switch", ErrorKind.STATE, f"{_GIT_SAYS}a branch named .+ already exists", 2),
+    ("create-patch show", ErrorKind.NO_REVISION, r"no commit is named '.*\.\.", 2),
     ("export", ErrorKind.NO_DATASET, "", 2),
     ("import", ErrorKind.INVALID_ARGUMENT, "there is a dataset .+ already", 31),
     ("import", ErrorKind.INVALID_ARGUMENT, r".+ has [\d,]+ layers", 49),
@@ -151,6 +153,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("import", ErrorKind.INVALID_NAME, "", 20),
     ("import", ErrorKind.NO_SOURCE, "there is no layer ", 49),
     ("log", ErrorKind.NOT_FOUND, "there is no commit yet", 128),
+    ("merge", ErrorKind.CONFLICT, r"[\d,]+ conflicts? (is|are) not resolved", 20),
     ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
     ("mv", ErrorKind.NO_DATASET, "", 40),
 )

@@ -46,6 +46,27 @@ def test_json_stands_alone_on_stdout(tmp_path: Path, csv_file: Path) -> None:
     assert "kart.merge/v1" in json.loads(merged.stdout)
 
 
+def test_meta_items_that_are_not_there_and_those_that_stay(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    meta = ("-C", repo, "meta")
+    succeed(invoke([*meta, "set", "table", "title=A title"]))
+    got = succeed(invoke([*meta, "get", "table", "description", "title", "-o", "json"])).stdout
+    assert json.loads(got) == {"table": {"description": None, "title": "A title"}}
+    before = run_git("rev-parse", "HEAD", cwd=repo)
+    same = invoke([*meta, "set", "table", "title=A title"])
+    assert same.exit_code == 44 and not same.stdout
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
+
+
+def test_a_dataset_that_goes_is_told_with_its_rows(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    gone = succeed(invoke(["-C", repo, "data", "rm", "table", "-m", "x", "-o", "json"])).stdout
+    changes = json.loads(gone)["kart.commit/v1"]["changes"]
+    assert changes == {"table": {"meta": {"deletes": 2}, "feature": {"deletes": 3}}}
+
+
 def test_called_kart_it_makes_karts_repositories(
     tmp_path: Path, csv_file: Path, called_kart: None
 ) -> None:

@@ -26,7 +26,10 @@ PLACES = "id,name,lon,lat\n" + "".join(f"{n},p{n},17{n},-4{n}\n" for n in range(
 LINES: Mapping[str, str] = {
     "clean": """
         add-dataset nosuch -m x
+        checkout -b side
         commit -m x nosuch
+        commit-files -m x a.txt=@nosuch
+        create-patch HEAD^..HEAD
         create-workingcopy
         create-workingcopy --no-delete-existing
         create-workingcopy other.gpkg
@@ -34,6 +37,7 @@ LINES: Mapping[str, str] = {
         diff -o html --html-template nosuch
         diff nosuch
         export nosuch ../out.gpkg
+        export points ../out.gpkg --crs nosuch
         fetch
         fetch origin
         import ../more.gpkg
@@ -44,6 +48,11 @@ LINES: Mapping[str, str] = {
         import ../more.gpkg one:POINTS
         import ../more.gpkg one:CON
         log nosuch
+        meta get nosuch
+        meta get points nosuch
+        meta get points --ref nosuch
+        meta set nosuch title=x
+        meta set points title=@nosuch
         mv nosuch x
         mv points shops
         push origin main
@@ -52,16 +61,23 @@ LINES: Mapping[str, str] = {
         show HEAD^..HEAD
         show HEAD^^^^^^
         show nosuch
+        switch -c side
     """,
     "edited": """
         create-workingcopy
         create-workingcopy --delete-existing
         create-workingcopy --discard-changes
     """,
+    "merging": """
+        commit -m x
+        merge --continue
+        switch side
+    """,
     "bare": """
         commit -m x
         create-workingcopy
         diff
+        restore
     """,
     "empty": """
         create-workingcopy

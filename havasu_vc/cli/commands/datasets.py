@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from havasu_vc.cli.completing import complete_datasets
@@ -10,6 +12,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
 
 __all__ = ["convert", "mv", "rm"]
@@ -113,4 +116,10 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     Files beside a dataset in its folder stay.
     """
     repo = invocation.open_repo()
-    tell_commit(invocation, repo, repo.remove_datasets(datasets, message=message))
+    # Kart tells how many rows went.
+    known = repo.datasets() if repo.git.follows_kart else ()
+    rows = {path: repo.count_rows(path) for path in datasets if path in known}
+    result = repo.remove_datasets(datasets, message=message)
+    gone = {path: ChangeCounts(deletes=count) for path, count in rows.items()}
+    meta = dict.fromkeys(gone, ("schema.json",))
+    tell_commit(invocation, repo, replace(result, changes=gone, meta=meta))

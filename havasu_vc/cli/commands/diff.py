@@ -79,15 +79,7 @@ def command(
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
         return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
     if ".." not in range_text:
-        if repo.git.follows_kart and repo.git.is_bare:
-            raise NoWorkingCopyError(
-                "a bare repository has no working copy to compare with",
-                hints=(
-                    "`havasu-vc show` shows the last commit",
-                    "`havasu-vc diff A...B` compares two",
-                ),
-            )
-        repo.workspace.require_found()
+        _require_copy(repo)
     if not revisions and not filters and options.output_format == "text":
         invocation.note(
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "
@@ -104,6 +96,19 @@ def command(
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+def _require_copy(repo: Repo) -> None:
+    """Raise where there is nothing to compare with, as Kart does in a bare repository."""
+    if repo.git.follows_kart and repo.git.is_bare:
+        raise NoWorkingCopyError(
+            "a bare repository has no working copy to compare with",
+            hints=(
+                "`havasu-vc show` shows the last commit",
+                "`havasu-vc diff A...B` compares two",
+            ),
+        )
+    repo.workspace.require_found()
 
 
 def _of_file(

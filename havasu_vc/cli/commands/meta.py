@@ -21,7 +21,9 @@ from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
+    NoChangesError,
     NotFoundError,
+    RevisionNotFoundError,
     StorageError,
 )
 from havasu_vc.writers.json_style import LAYOUTS
@@ -36,6 +38,8 @@ PRIMARY_KEY = "primary-key"
 """Stands for the columns of `schema.json` that are the key."""
 MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
+_TEXTS = {"title", "description"}
+"""Texts that any dataset may have."""
 _KARTS_ORDER = ("title", "description", "tags.json", "metadata.xml", "schema.json", "crs")
 """Meta items as Kart prints them, `crs` for all below it."""
 
@@ -75,10 +79,12 @@ def get(
     repo = invocation.open_repo()
     paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
     try:
-        found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
+        found = {path: _items(repo, path, names, ref) for path in paths}
     except NotFoundError as error:
-        if not is_called_kart():
+        if isinstance(error, RevisionNotFoundError) or not repo.git.follows_kart:
             raise
+        if not is_called_kart():  # with Kart's exit code all the same
+            raise InvalidArgumentError(error.message, hints=error.hints) from error
         if isinstance(error, DatasetNotFoundError):
             raise click.UsageError(f"No such dataset: {dataset}") from error
         raise click.UsageError(f"Couldn't find items: {', '.join(names)}") from error
@@ -96,6 +102,17 @@ def get(
         click.echo(visible(path))
         for line in _item_lines(items):
             click.echo(line)
+
+
+def _items(repo: Repo, path: str, names: tuple[str, ...], ref: str) -> dict[str, Any]:
+    """Return meta items; in Kart's repositories the texts that any dataset may have are null."""
+    if not (repo.git.follows_kart and _TEXTS.intersection(names)):
+        return dict(repo.get_meta(path, names, revision=ref))
+    known = repo.get_meta(path, (), revision=ref)
+    absent = [name for name in names if name in _TEXTS and name not in known]
+    rest = tuple(name for name in names if name not in absent)
+    found = repo.get_meta(path, rest, revision=ref) if rest else {}
+    return {**found, **dict.fromkeys(absent)}
 
 
 def _karts_place(item: tuple[str, Any]) -> tuple[int, str]:
@@ -137,6 +154,7 @@ def set_items(
     get` shows it: columns are told apart by their ids, so one can be renamed, added,
     dropped, moved or widened. primary-key=COLUMN,... makes those columns the key.
     """
+    repo = invocation.open_repo()
     items: dict[str, Any] = dict.fromkeys(unset)
     for assignment in assignments:
         name, value = parse_assignment(assignment)
@@ -147,13 +165,14 @@ def set_items(
         raise click.UsageError("give an ITEM=VALUE, or --unset ITEM")
     if PRIMARY_KEY in items and "schema.json" in items:
         raise InvalidArgumentError("schema.json says which columns are the key")
-    repo = invocation.open_repo()
     if PRIMARY_KEY in items:
         items["schema.json"] = _keyed(repo, dataset, parse_names([items.pop(PRIMARY_KEY) or ""]))
     with repo.amending() if amend else nullcontext() as amended:
         if message is None and amended is not None:
             message = amended.message
         result = repo.set_meta(dataset, items, message=message)
+        if repo.git.follows_kart and result.commit is None:
+            raise NoChangesError("nothing changed, nothing is committed")
     tell_commit(invocation, repo, result)
 
 
@@ -233,12 +252,12 @@ def commit_files(
         raise click.UsageError("the commit has no message: -m gives one")
     if amend and ref != "HEAD":
         raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
+    repo = invocation.open_repo()
     files: dict[str, bytes | None] = {}
     for assignment in assignments:
         path, text = parse_assignment(assignment)
         data = read_value(Path(text[1:])) if text.startswith("@") else text.encode()
         files[path] = None if remove_empty_files and not data else data
-    repo = invocation.open_repo()
     with repo.amending() if amend else nullcontext() as amended:
         text = message or (amended.message if amended is not None else "")
         result = repo.commit_files(files, text, ref=ref, allow_empty=allow_empty)

@@ -15,7 +15,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.editing import RestoreRequest
-from havasu_vc.errors import DatasetNotFoundError, NoChangesError
+from havasu_vc.errors import DatasetNotFoundError, NoChangesError, NoWorkingCopyError
 from havasu_vc.library import Repo
 from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.repo.filter_texts import named_filters
@@ -90,6 +90,8 @@ def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
 def _drop_edits(
     invocation: Invocation, repo: Repo, filters: Sequence[str], *, dry_run: bool
 ) -> None:
+    if repo.git.follows_kart and repo.git.is_bare:
+        raise NoWorkingCopyError("a bare repository has no working copy, and so no edits")
     repo.workspace.require_found()
     known = repo.datasets()
     rows = any(":" in each for each in filters)
