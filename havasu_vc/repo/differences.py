@@ -21,7 +21,7 @@ from havasu_vc.model.names import TABLES
 from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import DatasetFilter, keys_batch, parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.soundness import raise_last
+from havasu_vc.repo.soundness import defect_of, raise_last
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
@@ -226,7 +226,8 @@ def _view(
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
-    view.check_guard()
+    if (error := defect_of(view)) is not None:
+        raise error
     return view.shown() if shown else view
 
 
@@ -235,9 +236,5 @@ def _dataset_diff(
 ) -> DatasetDiff:
     settings = repo.settings
     return diff_datasets(
-        path,
-        old,
-        new,
-        lambda: settings.open_engine(bytes_between(old, new)),
-        note=settings.note,
+        path, old, new, lambda: settings.open_engine(bytes_between(old, new)), note=settings.note
     )

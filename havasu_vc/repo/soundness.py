@@ -49,7 +49,7 @@ def defect_of(view: Dataset) -> HavasuError | None:
 
     def check() -> None:
         view.check_guard()
-        _ = view.schema
+        _ = view.header
 
     return _raised(check)
 

@@ -114,12 +114,20 @@ def parse_commit(identity: ObjectId, data: bytes) -> Commit:
             identity,
             fields["tree"][0],
             parents,
-            parse_signature(fields["author"][0]),
-            parse_signature(fields["committer"][0]),
+            _who(fields["author"][0]),
+            _who(fields["committer"][0]),
             message,
         )
     except KeyError as error:
         raise ValueError(f"it has no {error.args[0]}") from error
+
+
+def _who(text: str) -> Signature:
+    """Return the signature of a commit; whatever else stands there, as git takes it, is a name."""
+    try:
+        return parse_signature(text)
+    except ValueError:
+        return Signature(text, "", 0)
 
 
 def read_commit(source: ObjectSource, identity: ObjectId) -> Commit:

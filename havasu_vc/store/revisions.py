@@ -22,12 +22,7 @@ from pathlib import Path
 
 import pygit2
 
-from havasu_vc.errors import (
-    CorruptDatasetError,
-    InvalidArgumentError,
-    RevisionNotFoundError,
-    StateError,
-)
+from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
@@ -235,13 +230,11 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
         raise RevisionNotFoundError(
             name, hints=("it is the beginning of several ids: give more digits",)
         ) from error
-    except (KeyError, ValueError, pygit2.GitError, OSError) as error:
-        _require_readable(repository, name)
-        reason, hints = "", _shallow(repository)
-        if re.fullmatch("[0-9a-f]{40}", name) and repository.handle.is_shallow:
-            # Nobody typed it: it is the parent of one that is here.
-            reason, hints = "this clone has only the newest commits", (_OLDER,)
-        raise RevisionNotFoundError(name, hints=hints, reason=reason) from error
+    except KeyError as error:
+        raise _not_found(repository, name) from error
+    except (ValueError, pygit2.GitError, OSError):
+        # git reads some that libgit2 does not, such as a commit of a time that no number holds.
+        return _commit_id_by_git(repository, name)
     try:
         return str(found.peel(pygit2.Commit).id)
     except (ValueError, pygit2.GitError) as error:
@@ -254,8 +247,17 @@ def _commit_id_by_git(repository: GitRepository, name: str) -> ObjectId:
     answer = repository.git(*command, check=False)
     if not answer.code:
         return answer.text
+    raise _not_found(repository, name)
+
+
+def _not_found(repository: GitRepository, name: str) -> RevisionNotFoundError:
+    """Return the error of a name that means no commit; raise that of an object behind it."""
     _require_readable(repository, name)
-    raise RevisionNotFoundError(name, hints=_shallow(repository))
+    reason, hints = "", _shallow(repository)
+    if re.fullmatch("[0-9a-f]{40}", name) and repository.handle.is_shallow:
+        # Nobody typed it: it is the parent of one that is here.
+        reason, hints = "this clone has only the newest commits", (_OLDER,)
+    return RevisionNotFoundError(name, hints=hints, reason=reason)
 
 
 def _require_readable(repository: GitRepository, name: str) -> None:
@@ -267,18 +269,8 @@ def _require_readable(repository: GitRepository, name: str) -> None:
         named = start if start == head or repository.objects.has(start) else None
     else:
         named = head if start in ("", "@") else _target(repository, start)
-    if named is None:
-        return
-    repository.objects.read(named)
-    try:
-        repository.handle.get(named)
-    except (ValueError, pygit2.GitError) as error:
-        # Whole, but written by no git, such as a commit of a time that no number holds.
-        raise CorruptDatasetError(
-            f"git object {named}",
-            f"it cannot be understood ({str(error).removeprefix(f'{named}: ')})",
-            hints=("`git fsck` tells more; `git reset --keep COMMIT` goes to one that is sound",),
-        ) from error
+    if named is not None:
+        repository.objects.read(named)
 
 
 def _target(repository: GitRepository, name: str) -> ObjectId | None:

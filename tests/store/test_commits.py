@@ -68,7 +68,6 @@ def test_other_encodings_and_signatures_are_read(repository: GitRepository) -> N
         b"",
         b"tree x\n\n",
         f"tree {EMPTY_TREE}\n\nmessage".encode(),
-        f"tree {EMPTY_TREE}\nauthor nobody\ncommitter A <a> 1 +0000\n\n".encode(),
         f"tree ../{EMPTY_TREE}\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\n".encode(),
     ],
 )
@@ -95,3 +94,10 @@ def test_nobody_can_be_written_whose_name_breaks_a_line() -> None:
     odd = Signature("<b>\x1b[31m", "m", 1)
     with pytest.raises(InvalidArgumentError, match="no commit can be of"):
         format_commit("1" * 40, (), author=odd, committer=odd, message="x")
+
+
+def test_who_is_no_name_and_address_is_taken_for_a_name() -> None:
+    data = f"tree {EMPTY_TREE}\nauthor Nobody 0 +0000\ncommitter A <a> 1 +0000\n\n".encode()
+    found = parse_commit("0" * 40, data)
+    assert found.author == Signature("Nobody 0 +0000", "", 0)
+    assert found.committer == Signature("A", "a", 1)
