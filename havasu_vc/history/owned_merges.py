@@ -3,13 +3,13 @@
 Both sides are compared with the base in the same intervals, so that a task reads what may
 differ there, merges it, and edits our side (`datasets.havasu.owning`). Nothing is dealt out:
 where rows lie in key order, the row groups of an interval are found by their keys. Conflicts
-come back with the report. Where rows are in no key order, or a side gets back columns that it
-had dropped, a merge is not made so, nor is a small one.
+come back with the report. Rows in no key order, or without a key, are dealt out (`dealt_merges`).
+Where a side gets back columns that it had dropped, a merge is not made so, nor is a small one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -24,12 +24,13 @@ from havasu_vc.datasets.havasu.far import url_of
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
-from havasu_vc.datasets.havasu.parquet import file_name, group_bytes, key_ranges
+from havasu_vc.datasets.havasu.parquet import group_bytes, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece, pair
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.protocol import DatasetEdit, DatasetInFiles
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, few_of
+from havasu_vc.history.dealt_merges import can_merge_dealt, dealt_glance, dealt_merge
 from havasu_vc.history.merge import conflict_keys, merge_changes, with_resolutions
 from havasu_vc.history.owned_edits import (
     Edges,
@@ -39,6 +40,7 @@ from havasu_vc.history.owned_edits import (
     owner_values,
     pieces_of,
 )
+from havasu_vc.history.owned_rows import files_of
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -130,7 +132,7 @@ def own_glance(pieces: tuple[()], share: MergeShare, most: int) -> Iterator[pa.R
 
 def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
     """Whether owners of intervals of keys can make a merge."""
-    if not schemas.merged.key or schemas.back or plans.ours.dealt or plans.theirs.dealt:
+    if schemas.back:
         return False
     sides = (schemas.base, schemas.ours, schemas.theirs, schemas.merged)
     if len({tuple(field.id for field in side.key.fields) for side in sides}) > 1:
@@ -139,10 +141,17 @@ def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
     storage = ours.storage
     if storage.on_demand and url_of(ours) is None:
         names = {entry.file for entry in ours.data_entries}
-        names.update(name for piece in plans.pieces for name in _files_of(piece))
+        names.update(name for piece in plans.pieces for name in files_of(piece))
         if not all(map(storage.has, names)):
             return False
-    return can_be_owned(ours, schemas.merged)
+    return _in_place(plans, schemas) or can_merge_dealt(plans, schemas)
+
+
+def _in_place(plans: MergePlans, schemas: MergeSchemas) -> bool:
+    """Whether what an interval of keys holds is found by the keys of row groups."""
+    if plans.ours.dealt or plans.theirs.dealt:
+        return False
+    return can_be_owned(plans.views[1], schemas.merged)
 
 
 def owned_merge(
@@ -155,6 +164,8 @@ def owned_merge(
 ) -> list[pa.RecordBatch]:
     """Take what a merge changes into an edit of our side, and return the conflicts."""
     assert isinstance(edit, Edit)
+    if not _in_place(plans, schemas):
+        return dealt_merge(edit, plans, schemas, policy, answers, engine)
     dataset = edit.dataset
     url = url_of(dataset)
     cuts, shares = _shares(plans, schemas, policy, answers)
@@ -180,6 +191,8 @@ def owned_glance(
     plans: MergePlans, schemas: MergeSchemas, policy: MergePolicy, most: int, engine: Engine
 ) -> tuple[int, list[pa.RecordBatch]]:
     """Return how many conflicts a merge has, and so many of each kind, the first by key."""
+    if not _in_place(plans, schemas):
+        return dealt_glance(plans, schemas, policy, most, engine)
     _, shares = _shares(plans, schemas, policy, None)
     tasks = [task_of(own_glance, (), share, most) for share in shares]
     found = [parse_value(batch) for batch in engine.run_dealt([], tasks, description="Comparing")]
@@ -211,10 +224,6 @@ def _shares(
         for number, intervals in enumerate(parts)
     ]
     return cuts, shares
-
-
-def _files_of(piece: Piece) -> Iterable[str]:
-    return (file_name(piece.path),) if isinstance(piece, FilePiece) else piece.wanted
 
 
 def _cut(
@@ -274,7 +283,7 @@ def _to_be_rewritten(dataset: DatasetInFiles, plans: MergePlans) -> frozenset[st
         return frozenset()
     going: dict[str, int] = {}
     for piece in theirs:
-        for file in _files_of(piece):
+        for file in files_of(piece):
             count = piece.count if isinstance(piece, FilePiece) else len(piece.wanted[file])
             going[file] = going.get(file, 0) + count
     found = {

@@ -46,20 +46,28 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "HASH",
+    "TellingOwner",
     "can_be_dealt",
+    "collect_places",
     "collect_rows",
     "dealt_rows",
     "file_owners",
     "files_of",
+    "hash_cuts",
     "live_pieces",
+    "names_seen",
     "own_gone",
     "owned_rows",
     "packed",
+    "parts_for",
     "piece_rows",
+    "placed_rows",
     "rows_plan",
+    "sampled",
 ]
 
-_HASH = "\0hash"
+HASH = "\0hash"
 """The column by which rows without a key are dealt out."""
 _ALL = (1 << 64) - 1
 _EVERYTHING = Interval(0, None, None)
@@ -128,20 +136,36 @@ def rows_plan(
     before, after = edit.dataset.schema, edit.schema
     names = {file for piece in old for file in files_of(piece)}
     held = sum(piece.size for piece in old)
-    parts = _SWELL * (held + size) // owned_edits.OWNER_BYTES + 1
+    parts = parts_for(held + size)
     if not after.key:
-        cuts = Cuts((_HASH,), tuple((_ALL // parts) * number for number in range(1, parts)))
+        cuts = hash_cuts(parts)
     else:
         key = tuple(before.by_id[field.id].name for field in after.key.fields)
         kept = before.select(key)
         keys = [task_of(piece_rows, piece, kept) for piece in old]
         if size > held and key == after.key.names:
             keys += new
-        values: tuple[object, ...] = ()
-        if parts > 1 and keys:
-            values = cuts_by_sample(engine, keys, key, parts, anywhere=anywhere).values
-        cuts = Cuts(after.key.names, values)
+        cuts = Cuts(after.key.names, sampled(engine, keys, key, parts, anywhere=anywhere))
     return RowsPlan(tuple(old), tuple(sorted(names)), before, after, cuts)
+
+
+def parts_for(size: int) -> int:
+    """Return into how many intervals rows are dealt that take so many bytes in files."""
+    return _SWELL * size // owned_edits.OWNER_BYTES + 1
+
+
+def hash_cuts(parts: int) -> Cuts:
+    """Return where hashes of rows without a key are cut into so many intervals."""
+    return Cuts((HASH,), tuple((_ALL // parts) * number for number in range(1, parts)))
+
+
+def sampled(
+    engine: Engine, keys: Sequence[Task], names: tuple[str, ...], parts: int, *, anywhere: bool
+) -> tuple[object, ...]:
+    """Return where keys that some tasks yield are cut into so many intervals."""
+    if parts < 2 or not keys:
+        return ()
+    return cuts_by_sample(engine, keys, names, parts, anywhere=anywhere).values
 
 
 def owned_rows(
@@ -182,14 +206,43 @@ def collect_rows(
 ) -> None:
     """Run both rounds of owners and take in what they report; `run` deals out for the first."""
     parts = len(plan.cuts.values) + 1
-    seen = frozenset(file[:16] for file in edit.dataset.stored_entries)
-    first = owned_edits.owner_value(edit, mode, _EVERYTHING, (), (), parts, url)
+    first = telling_owner(edit, mode, parts, url)
+    seen = names_seen(edit)
     owners = [task_of(own_rows, (), first, number, seen) for number in range(parts)]
-    found = collect_owned(edit, lambda: run(owners), url=url)
+    collect_places(edit, plan.names, lambda: run(owners), engine, url=url, anywhere=anywhere)
+
+
+def telling_owner(edit: Edit, mode: str, parts: int, url: str | None) -> Owner:
+    """Return what each of so many owners is told who tell where rows are that go."""
+    return owned_edits.owner_value(edit, mode, _EVERYTHING, (), (), parts, url)
+
+
+def names_seen(edit: Edit) -> frozenset[str]:
+    """Return how names of files begin that are there already."""
+    return frozenset(file[:16] for file in edit.dataset.stored_entries)
+
+
+def collect_places(
+    edit: Edit,
+    names: Sequence[str],
+    run: Callable[[], Batches],
+    engine: Engine,
+    *,
+    url: str | None = None,
+    anywhere: bool = True,
+) -> list[pa.RecordBatch]:
+    """Take in what owners report, and take the rows away whose places they tell.
+
+    `names` are the data files that they know by number. Return what else they set aside.
+    """
     gone: dict[str, list[bytes]] = {}
-    for batch in found:
+    others: list[pa.RecordBatch] = []
+    for batch in collect_owned(edit, run, url=url):
+        if batch.schema != _GONE:
+            others.append(batch)
+            continue
         for number, places in zip(*batch.columns, strict=True):
-            gone.setdefault(plan.names[number.as_py()], []).append(places.as_py())
+            gone.setdefault(names[number.as_py()], []).append(places.as_py())
     taking = []
     for owner in file_owners(edit, url) if gone else ():
         mine = {file.name: tuple(gone[file.name]) for file in owner.files if file.name in gone}
@@ -201,6 +254,7 @@ def collect_rows(
 
     if taking:
         collect_owned(edit, run_second, url=url)
+    return others
 
 
 def file_owners(edit: Edit, url: str | None = None) -> list[Owner]:
@@ -257,20 +311,24 @@ def deal_old(
     piece: Piece, before: Schema, after: Schema, cuts: tuple[object, ...], numbers: dict[str, int]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a piece as pieces for owners; two columns more say where each is."""
-    batches = _placed(piece, before, numbers)
+    batches = placed_rows(piece, before, numbers)
     if after.key:
         names = tuple(before.by_id[field.id].name for field in after.key.fields)
     else:
-        names = (_HASH,)
+        names = (HASH,)
         kept = list(before.names)
         batches = (
-            batch.append_column(_HASH, pa.array(row_hashes(batch.select(kept), before, after)))
+            batch.append_column(HASH, pa.array(row_hashes(batch.select(kept), before, after)))
             for batch in batches
         )
     yield from dealt(batches, Cuts(names, cuts))
 
 
-def _placed(piece: Piece, schema: Schema, numbers: dict[str, int]) -> Iterator[pa.RecordBatch]:
+def placed_rows(
+    piece: Piece, schema: Schema, numbers: Mapping[str, int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece; two columns more say where each is, by the number of its file."""
+
     def with_file(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
         number = np.full(batch.num_rows, numbers[file], np.int32)
         return batch.append_column(FILE, pa.array(number))
@@ -298,9 +356,9 @@ def dealt_rows(
         yield from dealt(batches, Cuts(schema.key.names, cuts))
         return
     hashed = (
-        batch.append_column(_HASH, pa.array(row_hashes(batch, schema, schema))) for batch in batches
+        batch.append_column(HASH, pa.array(row_hashes(batch, schema, schema))) for batch in batches
     )
-    yield from dealt(hashed, Cuts((_HASH,), cuts))
+    yield from dealt(hashed, Cuts((HASH,), cuts))
 
 
 @kernel
@@ -323,46 +381,13 @@ def own_rows(
     yield report_batch(replace(report, number=number, aside=work.gone()))
 
 
-class _Pairing(Owning):
-    """An interval whose rows of both sides were dealt out; what goes is told, and not written."""
+class TellingOwner(Owning):
+    """An interval whose rows were dealt out; where rows are that go is told, and not written."""
 
     def __init__(self, owner: Owner, seen: frozenset[str]) -> None:
         super().__init__(owner)
         self._seen = seen
         self._gone: dict[int, list[Positions]] = {}
-
-    def pair(self, streams: Sequence[Iterator[pa.RecordBatch]]) -> None:
-        """Put aside what rows that are given change in old ones."""
-        sides: tuple[list[Iterator[pa.RecordBatch]], list[Iterator[pa.RecordBatch]]] = ([], [])
-        for stream in streams:
-            first = next(stream, None)
-            if first is not None:
-                sides[FILE in first.schema.names].append(chain((first,), stream))
-        before, names = self._owner.before, self._names or (_HASH,)
-        given = SortedPieces(sides[0], names)
-        keys = [before.by_id[field.id].name for field in self._schema.key.fields]
-        there = SortedPieces(sides[1], keys or (_HASH,))
-        for bound, rows in given.below(None):
-            found = [batch for _, batch in there.below(bound) if batch is not None]
-            old = one_batch(found) if found else self._nothing()
-            if not self._names:
-                self._settle_by_row(old, rows)
-            elif rows is not None:
-                self._check(rows)
-                self._settle(old, rows)
-            elif self._owner.mode == "overwrite":
-                self._settle(old, None)
-        self.num_rows = given.num_rows + there.num_rows
-
-    def _settle_by_row(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
-        """Put aside what comes and goes among rows without a key."""
-        before, schema = self._owner.before, self._schema
-        where, old = old.select([FILE, POS]), old.select(list(before.names))
-        if given is None:
-            given = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
-        given = conform(given.select(list(schema.names)), schema)
-        goes, comes = unpaired_rows(old, given, before, schema)
-        self._put_aside(old, where, goes, pc.take(given, arrow_array(comes)), 0)
 
     def _take_away(
         self, gone: pa.RecordBatch, files: Positions, positions: Positions, schema: Schema
@@ -387,6 +412,43 @@ class _Pairing(Owning):
         places = [packed(positions) for positions in found.values()]
         columns = [pa.array(list(found), pa.int32()), pa.array(places, pa.binary())]
         return (pa.RecordBatch.from_arrays(columns, schema=_GONE),)
+
+
+class _Pairing(TellingOwner):
+    """An interval whose rows of both sides were dealt out."""
+
+    def pair(self, streams: Sequence[Iterator[pa.RecordBatch]]) -> None:
+        """Put aside what rows that are given change in old ones."""
+        sides: tuple[list[Iterator[pa.RecordBatch]], list[Iterator[pa.RecordBatch]]] = ([], [])
+        for stream in streams:
+            first = next(stream, None)
+            if first is not None:
+                sides[FILE in first.schema.names].append(chain((first,), stream))
+        before, names = self._owner.before, self._names or (HASH,)
+        given = SortedPieces(sides[0], names)
+        keys = [before.by_id[field.id].name for field in self._schema.key.fields]
+        there = SortedPieces(sides[1], keys or (HASH,))
+        for bound, rows in given.below(None):
+            found = [batch for _, batch in there.below(bound) if batch is not None]
+            old = one_batch(found) if found else self._nothing()
+            if not self._names:
+                self._settle_by_row(old, rows)
+            elif rows is not None:
+                self._check(rows)
+                self._settle(old, rows)
+            elif self._owner.mode == "overwrite":
+                self._settle(old, None)
+        self.num_rows = given.num_rows + there.num_rows
+
+    def _settle_by_row(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
+        """Put aside what comes and goes among rows without a key."""
+        before, schema = self._owner.before, self._schema
+        where, old = old.select([FILE, POS]), old.select(list(before.names))
+        if given is None:
+            given = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+        given = conform(given.select(list(schema.names)), schema)
+        goes, comes = unpaired_rows(old, given, before, schema)
+        self._put_aside(old, where, goes, pc.take(given, arrow_array(comes)), 0)
 
 
 @kernel

@@ -259,6 +259,52 @@ def test_a_merge_is_made_in_the_bucket(
     assert {row["id"]: row["name"] for row in rows(reopened(here), "big")} == model
 
 
+@pytest.mark.parametrize("dataset", ["curve", "loose"])
+def test_tables_in_no_key_order_are_merged_in_the_bucket(
+    far: Repo,
+    server: tuple[Path, S3FileSystem],
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dataset: str,
+) -> None:
+    monkeypatch.setattr(merge_datasets, "LEAST_ROWS", -1)
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 50_000)
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    keyed = dataset == "curve"
+    far.create_branch("side")
+    for branch, step in (("main", 3), ("side", 5)):
+        far.switch(branch)
+        found = points(900).to_pylist()
+        for row in found[::step]:
+            row["name"] = f"{branch} {row['id']}"
+        release = pa.Table.from_pylist(
+            [row for row in found if row["id"] % 7 != step], schema=points(1).schema
+        )
+        file = write_file(tmp_path / "release.parquet", release)
+        far.with_settings(there).import_(file, dataset, replace=True)
+    far.switch("main")
+    here = clone(server[0], tmp_path / "here", data_url=DATA, on_demand=True)
+    here.git.git("fetch", "-q", str(far.path), "side:side", "main:ours")
+    here.git.git("reset", "-q", "--hard", "ours")
+    outcomes = []
+    for repo in (reopened(far).with_settings(there), reopened(here)):
+        seen = repo.merge("side")
+        conflicts = sum(each.unresolved_rows for each in seen.conflicts)
+        if conflicts:
+            repo.resolve_conflicts(choice="theirs")
+            repo.continue_merge()
+        view = require_files(reopened(repo).dataset(dataset))
+        outcomes.append((seen.changes, conflicts, view.snapshot.digests))
+    assert outcomes[0] == outcomes[1]
+    assert (outcomes[0][1] > 0) == keyed
+    assert files(far) == []
+    held = [row["name"] for row in rows(reopened(here), dataset)]
+    both = [number for number in range(0, 900, 15) if number % 7 not in (3, 5)]
+    assert all(f"side {number}" in held for number in both)
+    assert all((f"main {number}" in held) == (not keyed) for number in both)
+
+
 def test_few_rows_go_to_the_bucket_as_one_file(
     far: Repo, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

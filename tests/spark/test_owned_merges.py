@@ -1,6 +1,7 @@
 """A merge by owners of intervals of keys is the same on Spark as on threads, file for file."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pytest
 from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine.choose import EngineSettings
-from havasu_vc.history import merge_datasets, owned_edits, owned_merges
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.history import dealt_merges, merge_datasets, owned_edits, owned_merges
 from havasu_vc.history.conflicts import MergePolicy, Side
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.tables import BY_ID, points, rows, write
@@ -26,15 +28,17 @@ COUNT = 2000
 def many_owners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_datasets, "LEAST_ROWS", -1)
     monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 60_000)
     for name in ("LEAST_BYTES", "MOST_BYTES"):
         monkeypatch.setattr(owned_merges, name, 30_000)
 
 
-def forked(folder: Path) -> Path:
+def forked(folder: Path, options: SourceOptions = BY_ID, order: str = "key") -> Path:
     """Return a repository whose branches both edit a third of the rows, some of them both."""
     repo = empty_repo(folder / "repo")
     with tiny_thresholds(group_rows=128):
-        repo.import_(write(folder / "points.parquet", points(COUNT)), "points", options=BY_ID)
+        file = write(folder / "points.parquet", points(COUNT))
+        repo.import_(file, "points", options=options, order=order)
         repo.create_branch("side")
         for branch, step in (("main", 3), ("side", 5)):
             repo.switch(branch)
@@ -84,3 +88,45 @@ def test_spark_merges_as_threads_do(
     assert list(Repo.open(tmp_path / "spark").fsck(full=True)) == []
     back = [k for k in range(0, COUNT, 5) if k % 97 == 3]
     assert changes["points"].inserts == 9 + len(back), "theirs, with what ours alone deleted"
+
+
+@pytest.mark.parametrize(
+    ("options", "order", "side"),
+    [
+        (BY_ID, "hilbert", None),
+        (SourceOptions(), "key", Side.THEIRS),
+        pytest.param(SourceOptions(), "hilbert", Side.THEIRS, marks=pytest.mark.slow),
+    ],
+)
+def test_spark_merges_rows_in_any_order_as_threads_do(
+    tmp_path: Path, spark: "SparkSession", options: SourceOptions, order: str, side: Side | None
+) -> None:
+    repo = forked(tmp_path, options, order)
+    policy = None if side is None else MergePolicy(side=side)
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    made: list[int] = []
+    merge = dealt_merges.dealt_merge
+
+    def counted(*arguments: Any) -> list[pa.RecordBatch]:
+        made.append(1)
+        return merge(*arguments)
+
+    found = []
+    for name, settings in (("threads", Settings(engine="local")), ("spark", there)):
+        shutil.copytree(repo, tmp_path / name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owned_merges, "dealt_merge", counted)
+            found.append(merged(tmp_path / name, settings, policy))
+    assert len(made) == 2, "owners were asked"
+    assert found[0] == found[1]
+    changes, conflicts, files, _, held = found[0]
+    assert list(Repo.open(tmp_path / "spark").fsck(full=True)) == []
+    if side is None:
+        (table,) = conflicts
+        assert {"same-cell"} < set(table["kind"].to_pylist())
+        return
+    # Without a key no row was edited on both sides: both took the same away, and brought others.
+    names = Counter(row["name"] for row in held)
+    assert set(names.values()) == {1}
+    assert len(files) > 3, "there were several owners"
+    assert changes["points"].inserts
