@@ -26,6 +26,16 @@ def test_a_patch_is_a_commit(run: Run, patch: Path) -> None:
     assert run("diff", "main", "other", "-o", "quiet").exit_code == 0
 
 
+def test_it_is_applied_without_spark(
+    run: Run, patch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # where Spark would be missed
+    result = succeed(run("apply", patch, "--engine", "spark"))
+
+    assert "a patch is one text, which this process reads" in result.stderr
+    assert run("diff", "main", "other", "-o", "quiet").exit_code == 0
+
+
 def test_from_stdin_with_another_message(run: Run, patch: Path) -> None:
     succeed(run("apply", "-", "-m", "Mine", stdin=patch.read_bytes()))
 
