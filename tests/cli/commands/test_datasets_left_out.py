@@ -58,7 +58,7 @@ def test_a_dataset_goes_and_comes_back(repo: Path) -> None:
     for revision in ("HEAD^", "main"):
         succeed(invoke(["-C", repo, "switch", *(["-d"] * (revision != "main")), revision]))
         assert tables(repo) == ["two"]
-    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", "--delete-existing"]))
     assert tables(repo) == ["two"], "a file made anew is without it as well"
 
     succeed(invoke(["-C", repo, "checkout", "--dataset", "one"]))

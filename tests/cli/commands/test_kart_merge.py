@@ -135,7 +135,7 @@ def test_it_is_concluded_once_it_is_resolved(stopped: Stopped) -> None:
     repo = stopped.repo
     before = rows(repo)
     before_heads = [str(stopped.commit(name).id) for name in ("main", "side")]
-    assert "2 conflicts are not resolved yet" in run(repo, "merge", "--continue", code=21)
+    assert "2 conflicts are not resolved yet" in run(repo, "merge", "--continue", code=20)
     assert stopped.waits()
     assert rows(repo) == before == [(1, "main"), (2, "main"), (3, "c"), (4, "dd")]
     stopped.resolve()
