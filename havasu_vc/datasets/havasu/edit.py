@@ -33,7 +33,7 @@ from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.sorting import Spool
-from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.errors import CorruptDatasetError, StateError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.arrays import distinct
@@ -63,6 +63,12 @@ class Edit:
     ) -> None:
         self.dataset = dataset
         self.layout = layout or dataset.layout
+        if not self.layout.schema.fields:
+            # Where each side of a merge by git dropped the columns that the other kept.
+            raise StateError(
+                f"{dataset.path} would have no columns",
+                hints=("`havasu-vc revert COMMIT` brings back those that a commit dropped",),
+            )
         self._documents = dict(documents or {})
         self._digests = Digests()
         self._counts = ChangeCounts()

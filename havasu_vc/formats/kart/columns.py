@@ -387,8 +387,12 @@ def _is_ids(value: Any) -> bool:
 _TOKEN = re.compile(r'\s*("(?:[^"]|"")*"|[\[\](),]|[^\s\[\](),"]+)')
 
 
+_DEEPEST_WKT = 64
+"""Parts within parts of a definition; real ones have ten, and each is on a line further in."""
+
+
 def format_wkt(text: str) -> bytes:
-    """Return WKT in lines; what is not WKT stays as it is."""
+    """Return WKT in lines; what is not WKT, or too deep, stays as it is."""
     tokens = _tokens(text)
     if tokens is None:
         return text.encode()
@@ -411,13 +415,17 @@ def format_wkt(text: str) -> bytes:
 
 def _tokens(text: str) -> list[str] | None:
     tokens: list[str] = []
-    at = 0
+    at = depth = 0
     text = text.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             return None
         tokens.append(match[1])
+        depth += match[1] in ("[", "(")
+        depth -= match[1] in ("]", ")")
+        if depth > _DEEPEST_WKT:
+            return None
         at = match.end()
     return tokens if len(tokens) > 1 else None
 

@@ -13,6 +13,7 @@ from havasu_vc.formats.kart.columns import (
     field_id,
     format_columns,
     format_legend,
+    format_wkt,
     kart_schema,
     legend_name,
     legend_of,
@@ -202,3 +203,10 @@ def test_decimals_keep_their_digits() -> None:
     schema = kart_schema(Schema((Field(1, "x", Decimal(8, 4)),)))
     assert columns_of_schema(schema)[0]["precision"] == 8
     assert schema.fields[0].type == Decimal(8, 4)
+
+
+def test_a_definition_of_parts_within_very_many_parts_stays_as_it_is() -> None:
+    deep = "A[" * 100_000
+    assert format_wkt(deep) == deep.encode()
+    fine = 'A["a", ' * 40 + '"b"' + "]" * 40
+    assert format_wkt(fine).count(b"\n") == 40
