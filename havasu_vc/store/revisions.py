@@ -245,7 +245,7 @@ def _commit_id_by_git(repository: GitRepository, name: str) -> ObjectId:
     """Return what git takes a name for, where libgit2 may meet an object that it cannot read."""
     command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     answer = repository.git(*command, check=False)
-    if not answer.code:
+    if not answer.code and _ID.fullmatch(answer.text):  # `^HEAD` is told as such
         return answer.text
     raise _not_found(repository, name)
 

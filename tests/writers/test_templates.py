@@ -99,5 +99,5 @@ def test_what_is_no_template_is_named(repo: Path, tmp_path: Path, text: str, why
     asked: list[str | Path] = ["-C", repo, "show", "-o", "html", "--html-template"]
     refused = invoke([*asked, template])
     assert refused.exit_code == 2 and why in refused.stderr and not refused.stdout
-    assert invoke([*asked, tmp_path / "none.html"]).exit_code == 11
+    assert invoke([*asked, tmp_path / "none.html"]).exit_code == 2
     assert invoke(["-C", repo, "show", "--html-template", template]).exit_code == 2
