@@ -312,7 +312,7 @@ def test_an_editor_that_has_yet_to_commit_makes_us_refuse(
 
 def test_what_cannot_be_is_one_line(repo: Path, server: PostgresServer, run: Run) -> None:
     def refused(address: str) -> str:
-        result = run("create-workingcopy", address)
+        result = run("create-workingcopy", "--delete-existing", address)
         assert result.exit_code != 0, result.output
         assert "internal error" not in result.output
         return result.stderr
