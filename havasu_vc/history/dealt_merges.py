@@ -47,6 +47,7 @@ from havasu_vc.history.owned_rows import (
     collect_places,
     files_of,
     hash_cuts,
+    hashed,
     names_seen,
     parts_for,
     placed_rows,
@@ -260,11 +261,7 @@ def deal_side(
         names = tuple(schema.by_id[field.id].name for field in merged.key.fields)
         batches: Iterable[pa.RecordBatch] = placed
     else:
-        names, shared, kept = (HASH,), _only(merged, alike), list(schema.names)
-        batches = (
-            batch.append_column(HASH, pa.array(row_hashes(batch.select(kept), schema, shared)))
-            for batch in placed
-        )
+        names, batches = (HASH,), hashed(placed, schema, _only(merged, alike))
     sided = (
         batch.append_column(_SIDE, pa.array(np.full(batch.num_rows, side, np.int8)))
         for batch in batches
@@ -313,8 +310,7 @@ class _Window:
         share = self.share
         ours, theirs = map(iter, self.changes)
         for step in merge_changes(ours, theirs, share.schemas, share.policy):
-            answered = share.answers is not None and step.conflicts.num_rows
-            yield with_resolutions(step, share.answers, share.schemas) if answered else step
+            yield with_resolutions(step, share.answers, share.schemas)
 
 
 def _windows(pieces: Dealt, share: Merging) -> Iterator[_Window]:

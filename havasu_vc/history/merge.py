@@ -491,15 +491,15 @@ def _count_conflicts(
     )
 
 
-def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:
-    """Return a step in which resolved conflicts are changes."""
-    merged = schemas.merged
+def with_resolutions(step: MergeStep, rows: pa.Table | None, schemas: MergeSchemas) -> MergeStep:
+    """Return a step in which resolved conflicts are changes; None resolves none."""
+    if rows is None or not step.conflicts.num_rows:
+        return step
     resolved = pc.filter(rows, pc.is_valid(rows.column("resolution"))).combine_chunks()
     if not resolved.num_rows:
         return step
-    wanted = conflict_keys(step.conflicts, merged)
-    known = conflict_keys(resolved.to_batches()[0], merged)
-    index = partners(wanted, known)
+    known = conflict_keys(resolved.to_batches()[0], schemas.merged)
+    index = partners(conflict_keys(step.conflicts, schemas.merged), known)
     there = pc.is_valid(index)
     if not pc.any(there).as_py():
         return step

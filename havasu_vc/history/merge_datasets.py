@@ -364,8 +364,7 @@ class DatasetMerger:
         both: Sequence[tuple[Any, ...]] | None,
     ) -> Iterator[ChangeBatch]:
         for step in self._steps(schemas, plans, both):
-            if rows is not None and step.conflicts.num_rows:
-                step = with_resolutions(step, rows, schemas)
+            step = with_resolutions(step, rows, schemas)
             if step.conflicts.num_rows:
                 pieces.append(step.conflicts)
             if len(step.changes):

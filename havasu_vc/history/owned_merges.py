@@ -100,8 +100,7 @@ class MergeShare:
         """Merge it."""
         ours, theirs = self.ours.changes(self.intervals), self.theirs.changes(self.intervals)
         for step in merge_changes(ours, theirs, self.schemas, self.policy):
-            answered = self.answers is not None and step.conflicts.num_rows
-            yield with_resolutions(step, self.answers, self.schemas) if answered else step
+            yield with_resolutions(step, self.answers, self.schemas)
 
 
 @kernel

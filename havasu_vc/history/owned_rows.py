@@ -55,6 +55,7 @@ __all__ = [
     "file_owners",
     "files_of",
     "hash_cuts",
+    "hashed",
     "live_pieces",
     "names_seen",
     "own_gone",
@@ -315,13 +316,18 @@ def deal_old(
     if after.key:
         names = tuple(before.by_id[field.id].name for field in after.key.fields)
     else:
-        names = (HASH,)
-        kept = list(before.names)
-        batches = (
-            batch.append_column(HASH, pa.array(row_hashes(batch.select(kept), before, after)))
-            for batch in batches
-        )
+        names, batches = (HASH,), hashed(batches, before, after)
     yield from dealt(batches, Cuts(names, cuts))
+
+
+def hashed(
+    batches: Iterable[pa.RecordBatch], schema: Schema, onto: Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows with a column more: a hash of each, in the columns of another schema."""
+    kept = list(schema.names)
+    for batch in batches:
+        hashes = row_hashes(batch.select(kept), schema, onto)
+        yield batch.append_column(HASH, pa.array(hashes))
 
 
 def placed_rows(
@@ -355,10 +361,7 @@ def dealt_rows(
     if schema.key:
         yield from dealt(batches, Cuts(schema.key.names, cuts))
         return
-    hashed = (
-        batch.append_column(HASH, pa.array(row_hashes(batch, schema, schema))) for batch in batches
-    )
-    yield from dealt(hashed, Cuts((HASH,), cuts))
+    yield from dealt(hashed(batches, schema, schema), Cuts((HASH,), cuts))
 
 
 @kernel

@@ -116,23 +116,21 @@ def this_process() -> str:
 
 def has_ended(line: str) -> bool:
     """Whether a process that is named was of this machine and is no more; False if in doubt."""
-    process, began = _process_in(line)
-    return process is not None and _began(process) != began
+    return _runs(line) is False
 
 
 def still_runs(line: str) -> bool:
     """Whether a process that is named is of this machine and runs; False if in doubt."""
-    process, began = _process_in(line)
-    return process is not None and _began(process) == began
+    return _runs(line) is True
 
 
-def _process_in(line: str) -> tuple[int | None, str]:
-    """Return the process that a line names and when it began; None for another machine's."""
+def _runs(line: str) -> bool | None:
+    """Return whether the process that a line names runs; None where that is not known here."""
     machine, _, rest = line.strip().partition(" ")
     process, _, began = rest.partition(" ")
     if machine != _machine() or not process.isdecimal() or began in ("", "-"):
-        return None, ""
-    return int(process), began
+        return None
+    return _began(int(process)) == began
 
 
 def _machine() -> str:

@@ -254,7 +254,7 @@ def _not_found(repository: GitRepository, name: str) -> RevisionNotFoundError:
     """Return the error of a name that means no commit; raise that of an object behind it."""
     _require_readable(repository, name)
     reason, hints = "", _shallow(repository)
-    if re.fullmatch("[0-9a-f]{40}", name) and repository.handle.is_shallow:
+    if _ID.fullmatch(name) and repository.handle.is_shallow:
         # Nobody typed it: it is the parent of one that is here.
         reason, hints = "this clone has only the newest commits", (_OLDER,)
     return RevisionNotFoundError(name, hints=hints, reason=reason)
