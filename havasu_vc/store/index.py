@@ -32,13 +32,15 @@ from havasu_vc.store.refs import check_ref_name, read_head, read_ref
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
 from havasu_vc.store.system import hold_file, open_binary
-from havasu_vc.store.trees import find_datasets, find_entry
+from havasu_vc.store.trees import edit_tree, find_datasets, find_entry
 
 __all__ = ["in_step", "mend", "moving_all", "sweep", "switch_worktree"]
 
 
 PATIENCE = 5.0
 """Seconds that a held `index.lock` is waited for."""
+LARGE = 4 << 20
+"""An index of so many bytes, some 30,000 entries, is large."""
 
 
 @contextlib.contextmanager
@@ -297,6 +299,8 @@ def _catch_up(
         # A git that cannot read HEAD takes it for unborn, and would stage that all is removed.
         commit = read_head(repository).commit
         named = [] if commit is None else [commit]
+        if commit is not None and _size(repository) >= LARGE:
+            _take_out(repository, commit, internals)
         command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", *named]
         repository.git(*command, stdin=listed)
         return commit
@@ -306,6 +310,37 @@ def _catch_up(
     while _patiently(reset, patience) != read_head(repository).commit:
         if time.monotonic() >= deadline:
             raise ConcurrentChangeError("HEAD moves on as fast as the index follows")
+
+
+def _take_out(repository: GitRepository, commit: ObjectId, internals: Sequence[str]) -> None:
+    """Take folders that a commit lacks out of a large index, which is written once for that.
+
+    `git reset` takes one entry out after the other and moves up all that come behind. Going from
+    the tree that the index has to the same without the folders, git leaves all others as they
+    are, staged or not. What is in its way, such as an entry in conflict, is left to the reset.
+    """
+    there = commit_tree(repository, commit)
+    gone = [path for path in internals if find_entry(repository.objects, there, path) is None]
+    if not gone:
+        return
+    try:
+        before = repository.git("write-tree", "--missing-ok").text.strip()
+        with repository.writer() as writer:
+            after = edit_tree(writer, before, dict.fromkeys(gone))
+            writer.flush()
+        if after != before:
+            repository.git("read-tree", "-m", "-i", before, after)
+    except LockedError:
+        raise
+    except HavasuError:
+        return
+
+
+def _size(repository: GitRepository) -> int:
+    try:
+        return (repository.git_directory / "index").stat().st_size
+    except OSError:
+        return 0
 
 
 _T = TypeVar("_T")

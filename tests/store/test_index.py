@@ -277,6 +277,52 @@ def test_a_commit_that_comes_amid_the_reset_stays_in_the_index(
     check_clean(repository, git)
 
 
+@pytest.mark.parametrize("in_the_way", [False, True])
+def test_folders_leave_a_large_index_at_once(
+    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, in_the_way: bool
+) -> None:
+    """What is staged, promised or in conflict stays; git's reset finds nothing to take out."""
+    path, other = repository.path, "lakes/.havasu-dataset"
+    (path / "notes").write_text("old")
+    git("add", "notes", cwd=path)
+    git("commit", "-qm", "notes", cwd=path)
+    commit_dataset(repository, entries(300))
+    commit_dataset(repository, entries(50), internals=other)
+    (path / "notes").write_text("staged")
+    (path / "roads").mkdir()
+    (path / "roads/readme").write_text("staged beside it")
+    git("add", "notes", "roads", cwd=path)
+    (path / "promised").write_text("later")
+    git("add", "-N", "promised", cwd=path)
+    if in_the_way:
+        blob = git("rev-parse", "HEAD:notes", cwd=path)
+        stages = "".join(f"100644 {blob} {stage}\tquarrel\n" for stage in (1, 2, 3))
+        subprocess.run(
+            ["git", "update-index", "--index-info"], input=stages, text=True, cwd=path, check=True
+        )
+    before = git("ls-files", "--stage", "-t", "--", ":!roads/.havasu-dataset", cwd=path)
+    left, real = [], GitRepository.git
+
+    def run(self: GitRepository, *arguments: str, **others: Any) -> Any:
+        if arguments[0] == "reset":
+            left.append(len(git("ls-files", "--", INTERNALS, cwd=path).splitlines()))
+        return real(self, *arguments, **others)
+
+    monkeypatch.setattr(GitRepository, "git", run)
+    monkeypatch.setattr(index, "LARGE", 0)
+    head = read_head(repository)
+    assert head.commit is not None
+    commit = write_commit(repository, {INTERNALS: None}, [head.commit])
+    with in_step(repository, [INTERNALS]):
+        move_head(repository, head, commit, "commit: without roads")
+
+    assert left == [300 if in_the_way else 0]
+    assert git("ls-files", "--stage", "-t", cwd=path) == before
+    status = git("status", "--porcelain", "--", ":!quarrel", cwd=path).splitlines()
+    assert sorted(status) == [" A promised", "A  roads/readme", "M  notes"]
+    assert git("fsck", "--strict", "--no-dangling", cwd=path) == ""
+
+
 def test_a_held_index_is_waited_for(repository: GitRepository, git: Git) -> None:
     commit_dataset(repository, entries(1))
     lock = repository.git_directory / "index.lock"
