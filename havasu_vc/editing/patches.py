@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
 from havasu_vc.editing.requests import PatchRequest
-from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -79,7 +77,9 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     branch = other_branch(repo, request.ref)
     patch = parse_patch(request.source, request.limit or MOST_PATCH_BYTES)
     own = own_system(patch)
-    settings = _settings(repo)
+    settings = repo.settings.staying_here(
+        "a patch is one text, which this process reads: it applies the rows too, without Spark"
+    )
     text = patch.message if request.message is None else request.message
     with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
@@ -122,15 +122,6 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     meta = {edit.path: edit.meta for edit in changed}
     where = branch or repo.head_branch
     return CommitResult(identity, where, counts, meta=meta, as_edits=living is not None)
-
-
-def _settings(repo: OpenRepo) -> Settings:
-    """Return how a patch is worked with: here, where its text was read, and never on Spark."""
-    if repo.settings.engine == "spark":
-        repo.settings.note(
-            "a patch is one text, which this process reads: it applies the rows too, without Spark"
-        )
-    return replace(repo.settings, engine="local")
 
 
 def _require_known(part: DatasetPatch, known: Container[str]) -> None:

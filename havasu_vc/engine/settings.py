@@ -52,3 +52,9 @@ class Settings:
             progress=self.progress,
             note=self.note,
         )
+
+    def staying_here(self, why: str) -> Settings:
+        """Return the same without Spark, for work of this process; who asked for it hears why."""
+        if self.engine == "spark":
+            self.note(why)
+        return replace(self, engine="local")

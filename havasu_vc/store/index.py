@@ -40,7 +40,7 @@ __all__ = ["in_step", "mend", "moving_all", "sweep", "switch_worktree"]
 PATIENCE = 5.0
 """Seconds that a held `index.lock` is waited for."""
 LARGE = 4 << 20
-"""An index of so many bytes, some 30,000 entries, is large."""
+"""Bytes of a large index: some 30,000 entries."""
 
 
 @contextlib.contextmanager
@@ -315,12 +315,12 @@ def _catch_up(
 def _take_out(repository: GitRepository, commit: ObjectId, internals: Sequence[str]) -> None:
     """Take folders that a commit lacks out of a large index, which is written once for that.
 
-    `git reset` takes one entry out after the other and moves up all that come behind. Going from
-    the tree that the index has to the same without the folders, git leaves all others as they
-    are, staged or not. What is in its way, such as an entry in conflict, is left to the reset.
+    `git reset` takes out one entry after the other and moves up all behind it. Going from the tree
+    of the index to the same without the folders, git leaves all others as they are, staged or not.
+    What is in its way, such as an entry in conflict, is left to the reset.
     """
-    there = commit_tree(repository, commit)
-    gone = [path for path in internals if find_entry(repository.objects, there, path) is None]
+    objects, there = repository.objects, commit_tree(repository, commit)
+    gone = [path for path in internals if find_entry(objects, there, path) is None]
     if not gone:
         return
     try:
@@ -333,14 +333,13 @@ def _take_out(repository: GitRepository, commit: ObjectId, internals: Sequence[s
     except LockedError:
         raise
     except HavasuError:
-        return
+        pass
 
 
 def _size(repository: GitRepository) -> int:
-    try:
+    with contextlib.suppress(OSError):
         return (repository.git_directory / "index").stat().st_size
-    except OSError:
-        return 0
+    return 0
 
 
 _T = TypeVar("_T")

@@ -32,6 +32,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DatasetKind, kind_named, kind_told_by, require_kind
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CorruptionError, StateError
 from havasu_vc.formats.havasu.properties import Properties
 from havasu_vc.history.diff import row_changes
@@ -71,8 +72,8 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
     """Commit a dataset as another kind, with the same rows."""
     with converting(repo, path, kind) as (transaction, view):
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
-        with repo.settings.open_engine(view.size) as engine:
-            wanted = kind_named(kind)
+        wanted = kind_named(kind)
+        with _settings(repo, wanted).open_engine(view.size) as engine:
             if wanted.in_files:
                 edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
                 commit = transaction.commit([edit], text, removed=[view.path])
@@ -83,6 +84,16 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
                 merge = MergedTree({}, internals, (), {view.path: wanted.marker})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
     return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
+
+
+def _settings(repo: OpenRepo, wanted: DatasetKind) -> Settings:
+    """Return how a dataset becomes one of a kind: here, where git's objects have to be written."""
+    if wanted.in_files:
+        return repo.settings
+    return repo.settings.staying_here(
+        f"rows of a {wanted.name.capitalize()} dataset are objects of git, which this process "
+        "writes: it reads them too, without Spark"
+    )
 
 
 def made_properties(view: Dataset, identity: str) -> Properties:
@@ -189,7 +200,7 @@ def _convert_history(
         path = view.path
         head = transaction.head.commit or ""
         named = _named(repo, kind) if refs else {}
-        with repo.settings.open_engine(view.size) as engine:
+        with _settings(repo, kind_named(kind)).open_engine(view.size) as engine:
             replay = _Replay(repo, transaction, engine, path, kind)
             for commit, *parents in _changing(repo, path, (head, *named.values())):
                 replay.commit(commit, parents)

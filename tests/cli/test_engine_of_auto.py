@@ -29,7 +29,7 @@ COMMANDS = {
     "merge": ["merge", "side"],
     "restore": ["restore", "--source", "HEAD^", "points"],
     "optimize": ["optimize", "points"],
-    "convert": ["convert", "points", "--to", "kart"],
+    "convert": ["convert", "rows", "--to", "havasu"],
 }
 
 
@@ -38,6 +38,8 @@ def forked(path: Path) -> None:
     repo = empty_repo(path)
     file = path.parent / "points.parquet"
     repo.import_(write(file, points(600)), "points", options=BY_ID)
+    repo.import_(file, "rows", options=BY_ID)
+    repo.convert("rows", "kart")
     repo.create_branch("side")
     repo.write("points", points(50, name="ours"))
     repo.switch("side")

@@ -1,11 +1,15 @@
 """Kart datasets in Spark: reads, changelogs and histories, and what Spark does not do with them."""
 
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from havasu_vc import Repo
+from havasu_vc import Repo, Settings
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.spark import changes, history, read, write
 from tests.repo.tables import BY_ID, points
@@ -81,3 +85,21 @@ def test_a_kart_dataset_is_not_written(spark: "SparkSession", repo: Repo) -> Non
     with pytest.raises(NotYetSupportedError, match="Spark writes no others yet"):
         write(read(spark, repo, "points"), repo, "points")
     repo.switch("main")
+
+
+def test_executors_make_files_of_rows_in_git(
+    spark: "SparkSession", repo: Repo, tmp_path: Path
+) -> None:
+    found = []
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    for name, settings in (("threads", Settings(engine="local")), ("spark", there)):
+        shutil.copytree(repo.path, tmp_path / name)
+        other = Repo.open(tmp_path / name, settings=settings)
+        other.switch("kart")
+        other.convert("points", "havasu")
+        view = require_files(other.dataset("points"))
+        assert list(other.fsck(full=True)) == []
+        files = sorted(entry.file for entry in view.data_entries)
+        found.append((files, view.snapshot.digests))
+    assert found[0] == found[1]
+    assert found[0][0]

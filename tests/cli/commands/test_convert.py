@@ -13,6 +13,17 @@ def test_columns_are_declared(run: Run) -> None:
     assert '"dataType": "geometry"' in succeed(run("meta", "get", "points")).stdout
 
 
+@pytest.mark.parametrize("options", [(), ("--history",)])
+def test_rows_go_into_git_without_spark(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # where Spark would be missed
+    result = succeed(run("convert", "points", "--to", "kart", "--engine", "spark", *options))
+
+    assert "rows of a Kart dataset are objects of git, which this process writes" in result.stderr
+    assert "points:feature" not in run("diff", "HEAD^...HEAD", "-o", "text").stdout
+
+
 @pytest.mark.parametrize(
     "options",
     [
