@@ -96,6 +96,8 @@ HEAVY = ONE_FILE | {
 EAGER = frozenset({"face", "serving", "spark", "testing"})
 # Other libraries are imported at the top, but for what only some command lines need.
 MAY_BE_LATE = HEAVY | {"click", "rich"}
+# With these come the clients of all stores of objects; what reads no file needs neither.
+HEAVY_MODULES = frozenset({"pyarrow.fs", "pyarrow.parquet"})
 # Our own modules are imported at the top too, but by those who know all and need little.
 FACADES = frozenset({"__init__", "cli", "library", "repo"}) | USE_CASES
 # Other modules that import one of ours late, each with its reason.
@@ -218,7 +220,8 @@ def wrong_import(module: str, each: Import) -> str | None:
         return f"{each.library} is at home in {', '.join(sorted(HOMES[each.library]))}"
     if each.library not in HOMES.keys() | EVERYWHERE | ONE_FILE:
         return f"{each.library} has no home"
-    if each.late and not each.for_types and each.library not in MAY_BE_LATE:
+    may_be_late = each.library in MAY_BE_LATE or each.target in HEAVY_MODULES
+    if each.late and not each.for_types and not may_be_late:
         return "only what is heavy is imported late"
     if each.library in HEAVY and part not in EAGER and not (each.late or each.for_types):
         return f"{each.library} is heavy: import it in the function that needs it"

@@ -13,8 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from pyarrow import fs
-
 from havasu_vc.errors import InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange.formats import table_documents
 from havasu_vc.records import dataclass
@@ -94,6 +92,8 @@ def stored_files(location: str) -> tuple[str, Sequence[FarFile]]:
 
     Files and folders whose names begin with `_` or `.` are an engine's own.
     """
+    from pyarrow import fs  # with it come the clients of all stores, which few imports need
+
     url = urlsplit(with_endpoint(location, os.environ))
     # What stands after a question mark says where the server is, so it is no pattern.
     magic = _MAGIC.search(url.path)

@@ -32,8 +32,6 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from pyarrow import fs
-
 from havasu_vc.errors import HavasuError, MissingProgramError, StorageError
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_urls import Arguments, shown_url, system_arguments
@@ -199,6 +197,8 @@ def reporting_store_errors(
 
 def object_system(url: str) -> tuple[Any, str]:
     """Return the file system that a URL names, and the path in it."""
+    from pyarrow import fs
+
     kind, arguments, path = system_arguments(url, os.environ)
     # What is wrong with a URL is told by whatever the library has at hand.
     kinds = (OSError, ValueError, TypeError)
@@ -212,6 +212,8 @@ def object_system(url: str) -> tuple[Any, str]:
 @lru_cache(maxsize=16)
 def file_system_at(kind: str, arguments: Arguments) -> Any:
     """Return a file system of a kind; one made of the same arguments is the same."""
+    from pyarrow import fs  # with it come clients of all stores: 35 ms and 8 MB
+
     given = dict(arguments)
     for place in (given.get("endpoint_override"), given.get("blob_storage_authority")):
         if place and (
@@ -268,6 +270,8 @@ def create_object(url: str, data: bytes) -> bool | None:
 
 def object_size(url: str) -> int | None:
     """Return how many bytes an object has; None where there is none."""
+    from pyarrow import fs
+
     system, path = object_system(url)
     with reporting_store_errors(shown_url(url), "looked for"):
         found = system.get_file_info(path)

@@ -92,13 +92,16 @@ def read_at(number: int, size: int, offset: int) -> bytes:
 
 
 def write_at(number: int, data: bytes, offset: int) -> None:
-    """Write bytes at a place of an open file."""
-    if hasattr(os, "pwrite"):
-        os.pwrite(number, data, offset)
-        return
-    with _turn:
-        os.lseek(number, offset, os.SEEK_SET)
-        os.write(number, data)
+    """Write all of some bytes at a place of an open file."""
+    rest = memoryview(data)
+    while rest:
+        if hasattr(os, "pwrite"):
+            done = os.pwrite(number, rest, offset)
+        else:
+            with _turn:
+                os.lseek(number, offset, os.SEEK_SET)
+                done = os.write(number, rest)
+        rest, offset = rest[done:], offset + done
 
 
 def hold_file(number: int, *, shared: bool = False, wait: bool = False) -> None:

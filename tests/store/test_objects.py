@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
-from havasu_vc.store import packs
+from havasu_vc.store import packs, places
 from havasu_vc.store.objects import EMPTY_TREE, ObjectWriter, object_id, read_object
 from havasu_vc.store.packs import PackWriter
 from havasu_vc.store.preparation import init_repository
@@ -104,13 +104,13 @@ def test_packs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert names[0] == names[1] and len(names[0]) == 2
 
 
-@pytest.mark.parametrize(("recent", "few"), [(packs.RECENT, packs.FEW), (190, 400), (3, 0)])
+@pytest.mark.parametrize(("recent", "few"), [(places.RECENT, places.FEW), (190, 400), (3, 0)])
 @pytest.mark.few(1)
 def test_gits_index_of_a_pack_is_ours(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, recent: int, few: int
 ) -> None:
-    monkeypatch.setattr(packs, "RECENT", recent)
-    monkeypatch.setattr(packs, "FEW", few)
+    monkeypatch.setattr(places, "RECENT", recent)
+    monkeypatch.setattr(places, "FEW", few)
     with repository.writer() as writer:
         for data in [b"", b"\0" * 5_000_000, *blobs(2_000)]:
             writer.write("blob", data)
@@ -141,8 +141,8 @@ def test_what_was_added_can_be_read_whatever_moved_to_arrays(
     tmp_path_factory: pytest.TempPathFactory, data: list[bytes], segment: int, few: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packs, "RECENT", segment)
-        patch.setattr(packs, "FEW", few)
+        patch.setattr(places, "RECENT", segment)
+        patch.setattr(places, "FEW", few)
         # Ids that end in zeros and differ in few bytes are the hard ones for the arrays.
         ids = [(item + bytes(20))[:20] for item in data]
         writer = PackWriter(tmp_path_factory.mktemp("pack"))
@@ -164,7 +164,7 @@ def test_many_at_once_are_added_as_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]], segment: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packs, "RECENT", segment)
+        patch.setattr(places, "RECENT", segment)
         packed = []
         for at_once in (True, False):
             writer = PackWriter(tmp_path_factory.mktemp("pack"))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.deletes import (
     Deletion,
@@ -50,6 +49,8 @@ def write_delete_file(
     deletions: Iterable[Deletion], layout: FileLayout, store: DataFileStore, *, origin: Origin
 ) -> WrittenFile | None:
     """Write deletions, in order of data file, to one delete file; None when there are none."""
+    import pyarrow.parquet as pq
+
     # A large value of a required column is null here too.
     physical = [f.with_nullable(True) for f in arrow_schema(layout.schema, physical=True)]
     row = pa.field("row", pa.struct(physical), metadata={FIELD_ID: b"2147483544"})

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.parquet import (
     BATCH_ROWS,
@@ -40,6 +39,8 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from hashlib import _Hash
+
+    import pyarrow.parquet as pq
 
 __all__ = [
     "LARGE",

@@ -16,7 +16,6 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import file_name, open_parquet, read_row_groups
@@ -38,6 +37,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow.parquet as pq
 
     from havasu_vc.datasets.havasu.file_columns import Record
     from havasu_vc.datasets.protocol import DatasetInFiles

@@ -15,17 +15,19 @@ column can have, and their names tell whose bounds they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Scalar, to_scalar
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import LARGEST_FIELD_ID, Field, List, Map, Struct, Type, children
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["block_columns", "block_fields", "block_names", "column_statistics"]
 

@@ -14,21 +14,17 @@ moment, over and over beside what it collects, would hold far more than it uses.
 from __future__ import annotations
 
 import ctypes
-import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.records import dataclass
-from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.store.system import read_at
+from havasu_vc.store.spill import Spill
 from havasu_vc.store.trees import BLOB, TREE, Leaf, Named, ObjectSink, changed_tree, read_named
 
 __all__ = ["FeatureChanges", "Inside", "release_free_memory"]
@@ -37,6 +33,9 @@ RUN = 1 << 15
 """Changes that are sorted together; more are sorted in runs on disk."""
 _SAMPLE = 256
 """Of so many folders of a run one is kept in memory."""
+APART = 1 << 19
+"""Bytes from which on memory is asked of the system; glibc would raise it with what is freed."""
+_MMAP_THRESHOLD = -3
 _NONE = bytes(20)
 
 _Folders = npt.NDArray[np.bytes_]
@@ -52,7 +51,7 @@ class FeatureChanges:
         self._pending: list[_Rows] = []
         self._waiting = 0
         self._runs: list[_Run] = []
-        self._spill: _Spill | None = None
+        self._spill: Spill | None = None
         self._count = 0
 
     def __len__(self) -> int:
@@ -69,7 +68,7 @@ class FeatureChanges:
         self._waiting += len(names)
         self._count += len(names)
         if self._waiting >= RUN:
-            self._spill = self._spill or _Spill()
+            self._spill = self._spill or Spill("havasu-features-")
             self._runs.append(_Run(self._spill, _joined(self._pending).by_folder()))
             self._pending, self._waiting = [], 0
             release_free_memory()
@@ -187,34 +186,10 @@ def _joined(pieces: Sequence[_Rows]) -> _Rows:
     )
 
 
-class _Spill:
-    """A file without a name, for what does not stay in memory."""
-
-    def __init__(self) -> None:
-        self._place = Path(tempfile.gettempdir())
-        with reporting_storage_errors(self._place):
-            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="havasu-features-")
-        weakref.finalize(self, self._file.close)
-        self._size = 0
-
-    def append(self, data: bytes) -> int:
-        """Write bytes, and return where they stand."""
-        with reporting_storage_errors(self._place):
-            self._file.write(data)
-            self._file.flush()
-        self._size += len(data)
-        return self._size - len(data)
-
-    def read(self, start: int, size: int) -> bytes:
-        """Return bytes that were written."""
-        with reporting_storage_errors(self._place):
-            return read_at(self._file.fileno(), size, start)
-
-
 class _Run:
     """Changes by folder, in a file."""
 
-    def __init__(self, spill: _Spill, rows: _Rows) -> None:
+    def __init__(self, spill: Spill, rows: _Rows) -> None:
         self._spill = spill
         self._count = len(rows)
         self._type = rows.folders.dtype
@@ -323,7 +298,10 @@ def release_free_memory() -> None:
 
 @cache
 def _trim() -> Any:
+    """Return what gives memory back; from then on large arrays stand apart, not between others."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, APART)
+        return library.malloc_trim
     except (OSError, AttributeError, TypeError):
         return None

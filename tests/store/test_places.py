@@ -1,0 +1,114 @@
+"""Where the objects of a pack are: found again, and told to git, whatever waits on disk."""
+
+import subprocess
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from havasu_vc.store import places
+from havasu_vc.store.places import ObjectPlaces
+from tests.support.examples import examples
+
+Places = dict[bytes, tuple[int, int]]
+
+
+def told_by_git(index: bytes) -> Places:
+    """Return what git reads of an index: offset and CRC by id."""
+    shown = subprocess.run(["git", "show-index"], input=index, capture_output=True, check=True)
+    lines = (line.split() for line in shown.stdout.decode().splitlines())
+    return {
+        bytes.fromhex(identity): (int(offset), int(check.strip("()"), 16))
+        for offset, identity, check in lines
+    }
+
+
+def drawn(random: Random, count: int) -> Places:
+    """Return places of ids; some differ in their last bytes alone, or are mostly zeros."""
+    makers: list[Callable[[], bytes]] = [
+        lambda: random.randbytes(20),
+        lambda: b"\x80" * 18 + random.randbytes(2),
+        lambda: bytes(19) + random.randbytes(1),
+        lambda: random.randbytes(1) + bytes(19),
+        lambda: b"\xff" * 4 + random.randbytes(1) * 16,
+        lambda: random.choice([b"ab", b"ba"]) * 9 + random.randbytes(2),
+    ]
+    return {
+        random.choice(makers)(): (
+            random.choice([at * 40, (1 << 31) - 1 + at, (1 << 40) + at]),
+            random.getrandbits(32),
+        )
+        for at in range(count)
+    }
+
+
+@examples(40)
+@given(
+    seed=st.integers(0, 1 << 32),
+    count=st.integers(0, 400),
+    recent=st.integers(1, 60),
+    few=st.integers(0, 200),
+    block=st.integers(1, 50),
+    together=st.tuples(st.integers(2, 5), st.integers(2, 5)),
+)
+def test_places_are_found_and_told_to_git(
+    seed: int, count: int, recent: int, few: int, block: int, together: tuple[int, int]
+) -> None:
+    random = Random(seed)
+    model = drawn(random, count)
+    absent = set(drawn(random, 60)) - model.keys()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("RECENT", recent), ("FEW", few), ("BLOCK", block), ("NEAR", 2)):
+            patch.setattr(places, name, value)
+        patch.setattr(places, "TOGETHER", together)
+        found = ObjectPlaces()
+        rest = list(model)
+        while rest:
+            some, rest = rest[: (size := random.randint(1, 50))], rest[size:]
+            twice = [*some, *random.sample(list(model), 1)]
+            known = {identity for identity in twice if found.find(identity) is not None}
+            assert list(found.fresh(twice)) == [
+                each for each in dict.fromkeys(twice) if each not in known
+            ]
+            offsets, checks = zip(*(model[identity] for identity in some), strict=True)
+            if random.random() < 0.5:
+                found.add_all(some, offsets, checks)
+            else:
+                for each in zip(some, offsets, checks, strict=True):
+                    found.add(*each)
+
+        assert len(found) == len(model)
+        assert {each: found.find(each) for each in model} == {
+            each: offset for each, (offset, _) in model.items()
+        }
+        assert [found.find(each) for each in absent] == [None] * len(absent)
+        assert told_by_git(b"".join(found.index(bytes(20)))) == model
+
+
+def test_memory_does_not_grow_with_objects() -> None:
+    """What a million more objects take is a fan-out, not 32 bytes for each."""
+    import tracemalloc
+
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    found, peaks = ObjectPlaces(), []
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            tracemalloc.reset_peak()
+            for start in range(0, 400_000, 4_000):
+                ids = random.bytes(80_000)
+                found.add_all(
+                    [ids[at : at + 20] for at in range(0, 80_000, 20)],
+                    range(start, start + 4_000),
+                    range(4_000),
+                )
+            peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+    assert peaks[1] < 1.15 * peaks[0]
+    assert max(peaks) < 24_000_000
