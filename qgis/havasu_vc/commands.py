@@ -56,8 +56,8 @@ def clone(url: str, folder: str, file: str) -> list[str]:
 
 
 def create_working_copy() -> list[str]:
-    """Make the GeoPackage that QGIS edits."""
-    return ["create-workingcopy"]
+    """Make the GeoPackage that QGIS edits, anew where it is there; never while it has edits."""
+    return ["create-workingcopy", "--delete-existing"]  # nobody can be asked on a terminal here
 
 
 def import_file(

@@ -68,6 +68,32 @@ def test_a_working_copy_that_is_gone_is_no_file(park: Path, plugin: Plugin) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("form", [[], ["--kart"]])
+def test_a_working_copy_is_made_anew_but_never_over_edits(
+    tmp_path: Path, plugin: Plugin, form: list[str]
+) -> None:
+    """Kart's repositories ask on a terminal, and a plugin has none."""
+    source, park = tmp_path / "benches.csv", tmp_path / "park"
+    source.write_text(ROWS, "utf-8")
+    succeed(invoke(["init", *form, park]))
+    options = ["--primary-key", "id", "--crs", "EPSG:4326", "--csv-drop-coordinates"]
+    succeed(invoke(["-C", park, "import", source, *options]))
+    commands, file = plugin("commands"), park / "park.gpkg"
+    make = ["-C", park, *commands.create_working_copy()]
+    for _ in range(2):
+        succeed(invoke(make))
+        assert file.exists()
+    file.unlink()
+    succeed(invoke(make))
+    edit(file, "UPDATE benches SET material = 'oak' WHERE id = 1")
+
+    assert invoke(make).exit_code == (20 if form else 29)
+
+    status = plugin("answers").parse_status(told(park, commands.STATUS))
+    assert status.edits["benches"].rows.updates == 1
+
+
+@pytest.mark.thorough
 def test_changed_rows_come_with_their_key_and_columns(park: Path, plugin: Plugin) -> None:
     changes, commands = plugin("changes"), plugin("commands")
     edit(
