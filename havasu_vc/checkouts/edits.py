@@ -251,7 +251,7 @@ def commit_edits_of(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitRe
     """
     require_calm(repo)
     state = require_workspace(repo)
-    with Transaction(repo) as transaction:
+    with Transaction(repo, dry_run=request.dry_run) as transaction:
         looked_at: list[EditedTable] = []
         edits: list[TreeEdit] = []
         for path in chosen_tables(state, request.filters):

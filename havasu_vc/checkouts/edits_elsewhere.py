@@ -116,7 +116,11 @@ def commit_from_table(
     location = request.location
     require_no_link(repo, location)
     where = _place(location)
-    with place_elsewhere(repo, where) as place, Transaction(repo) as transaction:
+    dry_run = request.dry_run
+    with (
+        place_elsewhere(repo, where) as place,
+        Transaction(repo, dry_run=dry_run) as transaction,
+    ):
         found = _edits_at(repo, place, transaction.storage)
         edit = onto_head(repo, transaction, found)
         if request.filters:

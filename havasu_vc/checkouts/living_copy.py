@@ -223,9 +223,7 @@ class LivingCopy:
     @contextmanager
     def adopting(self, tables: Sequence[str], folder: Path) -> Iterator[str]:
         """Take tables as those of datasets of their names, which a block commits from a source."""
-        with following(self._repo):
-            held = self._repo.held
-            assert isinstance(held, Held)
+        with self._taking() as held:
             source = held.file.source(folder)
             held.adopted.update(tables)
             yield source
@@ -333,7 +331,7 @@ class LivingCopy:
         """Yield how each table differs from a revision that is not the one that it was made of."""
         repo, wanted = self._repo, parse_filters(filters, of_changes=True)
         before = base_views(repo, old)
-        with self._home.open() as file, Transaction(repo) as transaction:
+        with self._home.open() as file, Transaction(repo, dry_run=True) as transaction:
             base = base_of(repo, file)
             paths = sorted(before.keys() | base.views.keys())
             wanted.check(paths)
@@ -375,9 +373,8 @@ class LivingCopy:
         repo = self._repo
         require_calm(repo)
         notes: list[str] = []
-        with following(repo), Transaction(repo) as transaction:
-            held = repo.held
-            assert isinstance(held, Held)
+        dry = request.dry_run
+        with self._taking(dry) as held, Transaction(repo, dry_run=dry) as transaction:
             base = base_of(repo, held.file)
             found = self._chosen(held.file, base, request.filters)
             if not (request.allow_hidden or request.dry_run):
@@ -410,6 +407,17 @@ class LivingCopy:
         return CommitResult(
             commit, repo.head_branch, counts, tuple(notes), meta, hidden=held.now_outside
         )
+
+    @contextmanager
+    def _taking(self, dry_run: bool = False) -> Iterator[Held]:
+        """Hold the file while HEAD may move; a dry run only reads it, as it moves nothing."""
+        if dry_run:
+            with self._home.open() as file:
+                yield Held(file)
+        else:
+            with following(self._repo):
+                assert isinstance(self._repo.held, Held)
+                yield self._repo.held
 
     def _chosen(
         self, file: LivingStore, base: Base, filters: Sequence[str]
@@ -469,9 +477,7 @@ class LivingCopy:
 
         repo = self._repo
         require_calm(repo)
-        with following(repo), Transaction(repo) as transaction:
-            held = repo.held
-            assert isinstance(held, Held)
+        with self._taking() as held, Transaction(repo) as transaction:
             base = base_of(repo, held.file)
             found = self._edits(held.file, base, [path.strip("/") for path in paths])
             edits = []
@@ -576,9 +582,7 @@ class LivingCopy:
     def discard(self, paths: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop what is edited in all tables, or in some, and return which had edits."""
         repo = self._repo
-        with following(repo):
-            held = repo.held
-            assert isinstance(held, Held)
+        with self._taking() as held:
             found = self._edits(
                 held.file, base_of(repo, held.file), [path.strip("/") for path in paths]
             )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, StateError
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.disk import short_lived_folder
+from havasu_vc.store.disk import scratch_folder
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.workspace.in_folder import FolderPlace, a_link
 from havasu_vc.workspace.places import TablePlace, remove_leftovers
@@ -100,7 +100,7 @@ def place_elsewhere(repo: OpenRepo, location: Path | str) -> Iterator[TablePlace
     if isinstance(location, Path):
         yield FolderPlace(location)
         return
-    with short_lived_folder(repo.git.data_folder / "staging") as copies:
+    with scratch_folder(repo.git.data_folder / "staging") as copies:
         yield _bucket_place(repo, location, copies)
 
 

@@ -8,11 +8,13 @@ they come together; only drivers fetch, and tasks get paths of files that are th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import may_write
 from havasu_vc.store.files import DataFileStore, LinkedFiles
 from havasu_vc.store.trees import ObjectSink
 
@@ -65,6 +67,20 @@ class Storage:
     def settled(self) -> DataFileStore:
         """Delete files that were derived from others (`datasets.havasu.settling`)."""
         return DataFileStore(self.files.root / "settled")
+
+    def keys_in(self, scratch: Path) -> Path:
+        """Return where key caches are made: in a folder where the repository is read-only.
+
+        Those that it has are linked there.
+        """
+        if may_write(self.keys):
+            return self.keys
+        place = scratch / "keys"
+        place.mkdir()
+        with suppress(FileNotFoundError):
+            for known in self.keys.iterdir():
+                (place / known.name).symlink_to(known)
+        return place
 
     def bring(self, files: Iterable[tuple[str, int]]) -> None:
         """Have files fetched, all at once, that are not here and can be had."""

@@ -112,7 +112,7 @@ def _restore(
     dry_run: bool,
 ) -> CommitResult:
     """Commit what is wanted as it was `then`; `asked` says whether datasets were named."""
-    with Transaction(repo) as transaction:
+    with Transaction(repo, dry_run=dry_run) as transaction:
         now, before = transaction.folders, repo.folders(then)
         paths = sorted(now.keys() | before.keys())
         wanted.check(paths)

@@ -148,7 +148,7 @@ def merge_commits(
     A `branch` is another than HEAD's: what is in conflict there does not wait.
     """
     ours, theirs = repo.resolve(state.ours), repo.resolve(state.theirs)
-    with Transaction(repo, branch=branch) as transaction:
+    with Transaction(repo, branch=branch, dry_run=dry_run) as transaction:
         transaction.require_head(state.ours)
         base = base_of(repo, transaction, state)
         files = _files(repo, state, (base, ours.tree, theirs.tree))

@@ -36,7 +36,7 @@ def commit_edits(
     allow_empty: bool = False,
 ) -> CommitResult:
     """Make the edits of some datasets of HEAD, and commit those that change something."""
-    with Transaction(repo) as transaction:
+    with Transaction(repo, dry_run=dry_run) as transaction:
         edits = []
         for path, make in makers:
             view = transaction.dataset(path)

@@ -40,7 +40,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Commit, read_commit, store_commit
-from havasu_vc.store.disk import no_room
+from havasu_vc.store.disk import no_room, scratch_folder
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
@@ -73,24 +73,27 @@ PATIENCE = 120.0
 class Transaction:
     """Holds the commit lock and a staging folder. Use it as a context manager."""
 
-    def __init__(self, repo: OpenRepo, *, branch: str | None = None) -> None:
-        """Begin to commit to HEAD, or to a branch that no work tree is on."""
+    def __init__(self, repo: OpenRepo, *, branch: str | None = None, dry_run: bool = False) -> None:
+        """Begin to commit to HEAD or a branch that no work tree is on; a dry run may only read."""
         self._repo = repo
         self._git = repo.git
-        self._branch = branch
+        self._branch, self._dry_run = branch, dry_run
         self._stack = ExitStack()
         self._elsewhere: set[str] = set()
 
     def __enter__(self) -> Self:
-        folder = self._git.data_folder
-        self._stack.enter_context(shared_lock(folder / "lock"))
-        staging = folder / "staging" / secrets.token_hex(8)
+        folder, storage, scratch = self._git.data_folder, self._repo.storage, None
+        self._stack.enter_context(shared_lock(folder / "lock", dry_run=self._dry_run))
+        if self._dry_run:
+            scratch = self._stack.enter_context(scratch_folder(folder / "staging"))
+            storage = replace(storage, keys=storage.keys_in(scratch))
+        staging = scratch or folder / "staging" / secrets.token_hex(8)
         self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
-        self._objects = self._stack.enter_context(self._git.writer())
+        self._objects = self._stack.enter_context(self._git.writer(scratch=scratch))
         self.head = self._read_head()
         """Where HEAD, or the branch, was when this began."""
         self.storage = replace(
-            self._repo.storage,
+            storage,
             staging=DataFileStore(staging),
             sink=self._objects,
             folds=self.head.branch == default_branch(self._git),

@@ -119,7 +119,7 @@ def drop_data(repo: OpenRepo, request: DropRequest) -> DropResult:
     place = remote_data(repo, name)
     there = sorted(commits_here(repo.git, commits_there(repo, name)))
     store = repo.storage.files
-    with exclusive_lock(repo.git.data_folder / "lock"):
+    with exclusive_lock(repo.git.data_folder / "lock", dry_run=request.dry_run):
         kept = checked_out_files(repo.git)
         if not request.everything:
             kept |= {file.sha256 for file in _head(repo)}

@@ -27,11 +27,13 @@ from havasu_vc.store.system import open_binary, open_folder, set_mode
 
 __all__ = [
     "fsync_folder",
+    "may_write",
     "name_file",
     "no_room",
     "read_ordinary",
     "replace_file",
     "reporting_storage_errors",
+    "scratch_folder",
     "short_lived_folder",
     "swap_folders",
 ]
@@ -56,6 +58,12 @@ def reporting_storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{path} cannot be written: {reason}") from error
+
+
+def may_write(path: Path) -> bool:
+    """Whether a file may be written, or made where there is none yet, with the folders above it."""
+    there = next((each for each in (path, *path.parents) if each.exists()), path)
+    return os.access(there, os.W_OK | os.X_OK if there.is_dir() else os.W_OK)
 
 
 def read_ordinary(path: Path, most: int) -> bytes | None:
@@ -207,3 +215,14 @@ def short_lived_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Yield a folder as `short_lived_folder` does; the system's own where `parent` is read-only."""
+    if may_write(parent):
+        with short_lived_folder(parent) as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="havasu-vc-", ignore_cleanup_errors=True) as name:
+        yield Path(name)

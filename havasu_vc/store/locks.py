@@ -21,7 +21,7 @@ from pathlib import Path
 
 from havasu_vc.errors import LockedError
 from havasu_vc.records import dataclass
-from havasu_vc.store.disk import name_file, reporting_storage_errors
+from havasu_vc.store.disk import may_write, name_file, reporting_storage_errors
 from havasu_vc.store.system import hold_file, lives, open_binary, read_at, write_at
 
 __all__ = [
@@ -43,10 +43,13 @@ _PAUSE = 0.02
 
 
 @contextlib.contextmanager
-def shared_lock(path: Path, *, patience: float = 60.0) -> Iterator[None]:
-    """Hold the lock together with other commits; wait as many seconds for gc to end."""
+def shared_lock(path: Path, *, patience: float = 60.0, dry_run: bool = False) -> Iterator[None]:
+    """Hold the lock together with other commits; wait as many seconds for gc to end.
+
+    A dry run does without where nothing may be written.
+    """
     reason = "garbage is being collected in this repository"
-    with _held(path, patience, reason, shared=True):
+    with _held(path, patience, reason, shared=True, dry_run=dry_run):
         yield
 
 
@@ -56,14 +59,23 @@ def exclusive_lock(
     *,
     patience: float = 10.0,
     reason: str = "another process is committing to this repository",
+    dry_run: bool = False,
 ) -> Iterator[None]:
-    """Hold the lock alone; wait as many seconds for others, by default commits, to end."""
-    with _held(path, patience, reason):
+    """Hold the lock alone; wait as many seconds for others, by default commits, to end.
+
+    A dry run does without where nothing may be written.
+    """
+    with _held(path, patience, reason, dry_run=dry_run):
         yield
 
 
 @contextlib.contextmanager
-def _held(path: Path, patience: float, reason: str, *, shared: bool = False) -> Iterator[None]:
+def _held(
+    path: Path, patience: float, reason: str, *, shared: bool = False, dry_run: bool = False
+) -> Iterator[None]:
+    if dry_run and not may_write(path):
+        yield  # it removes nothing, and what it reads and misses it names
+        return
     with reporting_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         number = open_binary(path, os.O_RDWR | os.O_CREAT)

@@ -181,9 +181,14 @@ class ObjectWriter:
         stored: StoredObjects,
         *,
         memory_limit: int = MEMORY_LIMIT,
+        scratch: Path | None = None,
     ) -> None:
-        """Collect objects for the repository of `stored`."""
+        """Collect objects for the repository of `stored`.
+
+        Those that will not be stored wait in a `scratch` folder where they are many.
+        """
         self._stored = stored
+        self._packs = stored.folder / "pack" if scratch is None else scratch
         self._memory_limit = memory_limit
         self._pending: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         self._pending_bytes = 0
@@ -312,7 +317,7 @@ class ObjectWriter:
         # Most runs write few objects or none, and numpy takes a while to load.
         from havasu_vc.store.packs import PackWriter
 
-        self._pack = PackWriter(self._stored.folder / "pack")
+        self._pack = PackWriter(self._packs)
         self._found = _FoundObjects(self._stored)
         for identity, (kind, data) in self._pending.items():
             self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)

@@ -214,9 +214,9 @@ class GitRepository:
         self.handle.odb.add_disk_alternate(str(objects.resolve()))
         self.objects.loose.add(objects.resolve())
 
-    def writer(self) -> ObjectWriter:
-        """Return a writer for the objects of one commit."""
-        return ObjectWriter(self.objects)
+    def writer(self, *, scratch: Path | None = None) -> ObjectWriter:
+        """Return a writer for the objects of one commit, or of none with a `scratch` folder."""
+        return ObjectWriter(self.objects, scratch=scratch)
 
     def git(
         self,

@@ -47,7 +47,7 @@ def make_room(
     if not root.is_dir():
         return 0
     oldest = time.time() - max(seconds, WANTED_SECONDS)
-    with exclusive_lock(root / _LOCK, patience=_PATIENCE, reason=_REASON):
+    with exclusive_lock(root / _LOCK, patience=_PATIENCE, reason=_REASON, dry_run=dry_run):
         found = []
         for folder in DERIVED:
             for place, _, names in os.walk(root / folder):

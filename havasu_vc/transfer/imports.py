@@ -108,7 +108,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
-    with Transaction(repo, branch=request.branch) as transaction:
+    with Transaction(repo, branch=request.branch, dry_run=dry_run) as transaction:
         known, replaced = transaction.folders, Replaced(repo, transaction)
         _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)

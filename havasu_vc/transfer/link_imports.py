@@ -80,7 +80,7 @@ def import_links(
     path = (destination or source.name).rstrip("/")
     if not dry_run:
         _ = repo.git.committer
-    with Transaction(repo, branch=branch) as transaction:
+    with Transaction(repo, branch=branch, dry_run=dry_run) as transaction:
         known, replaced = transaction.folders, Replaced(repo, transaction)
         check_dataset_path(path, set(known) - {path})
         if path in known and not replace_existing:

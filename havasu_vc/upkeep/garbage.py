@@ -71,7 +71,7 @@ def collect_garbage(
     folder = repository.data_folder
     if not folder.is_dir():
         return Garbage(0, 0)
-    with exclusive_lock(folder / "lock"):
+    with exclusive_lock(folder / "lock", dry_run=dry_run):
         roots = collect_roots(repository)
         reached = reachable_files(repository.objects, roots.trees)
         reached |= roots.files

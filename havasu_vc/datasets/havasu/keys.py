@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -197,9 +197,10 @@ def write_key_cache(path: Path, cache: KeyCache) -> None:
     """
     arrays = (cache.keys, cache.rows, cache.positions)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    # With the rights of any file of the repository: who may read that may read this.
+    temporary = path.with_name(f".tmp-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as out:
+        with open(temporary, "xb") as out:
             out.write(_MAGIC + len(cache.keys).to_bytes(8, "little"))
             for array in arrays:
                 out.write(array.data)
@@ -207,7 +208,7 @@ def write_key_cache(path: Path, cache: KeyCache) -> None:
                 out.write(_checks(array).data)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -227,7 +228,7 @@ def open_key_cache(path: Path) -> KeyCache | None:
                 mapped = np.asarray(np.memmap(file, np.uint8, "r"))
             else:
                 mapped = np.frombuffer(file.read(), np.uint8)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, PermissionError, ValueError):
         return None
     if len(mapped) < _HEADER or bytes(mapped[:8]) != _MAGIC:
         return None
