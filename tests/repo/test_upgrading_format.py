@@ -166,6 +166,23 @@ def test_what_is_merged_into_must_be_upgraded(parted: Repo) -> None:
     assert "`havasu-vc upgrade`" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [("diff", "HEAD^"), ("show",), ("log", "-p"), ("cat", "parcels@HEAD^")], ids=" ".join
+)
+def test_what_is_older_than_an_upgrade_is_not_to_be_upgraded(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    repo = old_repository(tmp_path / "repo")
+    repo.upgrade_datasets()
+    refused = invoke(["-C", repo.path, *command])
+    assert refused.exit_code == 24 and "of dataset format 1" in refused.stderr
+    hint = refused.stderr.splitlines()[-1]
+    assert hint == (
+        "Hint: commits before an upgrade stay as they are, so compare from the upgrade's commit "
+        "on; `havasu-vc upgrade` makes one where HEAD is of format 1 too"
+    )
+
+
 def test_a_snapshot_that_does_not_fit_is_not_upgraded(tmp_path: Path) -> None:
     repo = old_repository(tmp_path / "repo")
     name = run_git("ls-files", "parcels/.havasu-dataset/files", cwd=repo.path).split("\n")[0]

@@ -90,9 +90,15 @@ def require_format(folder: Folder, path: str, revision: str) -> None:
     if folder.read(DATASET) is not None:
         return
     if folder.read("snapshot.json") is not None:
+        hint = "`havasu-vc upgrade` makes one commit of format 2; no data file is rewritten"
+        if revision not in ("HEAD", "@"):
+            hint = (
+                "commits before an upgrade stay as they are, so compare from the upgrade's commit "
+                "on; `havasu-vc upgrade` makes one where HEAD is of format 1 too"
+            )
         raise UnsupportedVersionError(
             f"{path} at {revision} is of dataset format 1, which this version only upgrades",
-            hints=("`havasu-vc upgrade` makes one commit of format 2; no data file is rewritten",),
+            hints=(hint,),
         )
     # What git leaves of a dataset that one side moved or removed and the other edited.
     raise UnfinishedMergeError(path, revision, f"it has no {DATASET}")
