@@ -34,6 +34,7 @@ from havasu_vc.exchange.formats import (
 from havasu_vc.exchange.gdal import list_layers
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import name_file
@@ -70,6 +71,8 @@ class Written:
     """How many rows the file has."""
     notes: tuple[str, ...] = ()
     """Losses of the format, one line each."""
+    changes: ChangeCounts | None = None
+    """The changes that an export of them has; an update is two of its rows."""
 
 
 def format_of(path: Path) -> ExportFormat:

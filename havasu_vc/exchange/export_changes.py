@@ -20,6 +20,7 @@ from havasu_vc.exchange.export import ExportFormat, Written, format_of, write_fi
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -55,9 +56,11 @@ def write_changes(
     schema = _schema(diff)
     meta = {**(diff.old.meta if diff.old else {}), **(diff.new.meta if diff.new else {})}
     header = DatasetHeader(diff.path, diff.header.kind, schema, meta)
-    rows = _rows(diff, schema)
+    counts: list[ChangeCounts] = []
+    rows = _rows(diff, schema, counts)
     written = write_file(path, header, rows, format=chosen, overwrite=overwrite)
-    return Written(written.rows, (*_moved(diff), *written.notes))
+    total = sum(counts, ChangeCounts())
+    return Written(written.rows, (*_moved(diff), *written.notes), total)
 
 
 def _moved(diff: DatasetDiff) -> tuple[str, ...]:
@@ -99,9 +102,13 @@ def _schemas(diff: DatasetDiff) -> list[Schema]:
     return [side.schema for side in (diff.old, diff.new) if side is not None]
 
 
-def _rows(diff: DatasetDiff, schema: Schema) -> Iterator[pa.RecordBatch]:
+def _rows(
+    diff: DatasetDiff, schema: Schema, counts: list[ChangeCounts]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the file; `counts` takes what they are, batch by batch."""
     for changes in diff.changes:
         if len(changes):
+            counts.append(changes.counts)
             yield _interleaved(changes, diff, schema)
 
 

@@ -124,6 +124,8 @@ class ExportResult:
     """Rows in it."""
     notes: tuple[str, ...] = ()
     """Losses of the format, one line each."""
+    changes: ChangeCounts | None = None
+    """The changes that an export of them has; an update is two of its rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,9 @@ class Transaction:
 
     def __init__(self, repo: OpenRepo, *, branch: str | None = None, dry_run: bool = False) -> None:
         """Begin to commit to HEAD or a branch that no work tree is on; a dry run may only read."""
-        self._repo = repo
-        self._git = repo.git
+        self._repo, self._git = repo, repo.git
         self._branch, self._dry_run = branch, dry_run
-        self._stack = ExitStack()
-        self._elsewhere: set[str] = set()
+        self._stack, self._elsewhere = ExitStack(), set[str]()
 
     def __enter__(self) -> Self:
         folder, storage, scratch = self._git.data_folder, self._repo.storage, None

@@ -334,4 +334,4 @@ def export_changes(
         repo.dataset(path)
         raise InvalidArgumentError(f"{path} does not differ between {revisions}")
     written = write_changes(file, found[0], format=_format(format), overwrite=overwrite)
-    return ExportResult(str(file), written.rows, written.notes)
+    return ExportResult(str(file), written.rows, written.notes, written.changes)

@@ -10,6 +10,7 @@ from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export_changes import CHANGE_TYPE, write_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -58,7 +59,8 @@ EXPECTED = [
 @pytest.mark.parametrize("extension", [".parquet", ".gpkg", ".geojson", ".geojsonl", ".csv"])
 def test_changes_are_rows_that_say_what_they_are(extension: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{extension}"
-    assert write_changes(path, diff(PAIRS)).rows == 6
+    written = write_changes(path, diff(PAIRS))
+    assert (written.rows, written.changes) == (6, ChangeCounts(1, 2, 1))
     back = read_all(open_one(path)).to_pylist()
     assert [(r[CHANGE_TYPE], r["id"], r["name"]) for r in back] == EXPECTED
     assert [r["geom"] for r in back] == [row(n, "")["geom"] for _, n, _ in EXPECTED]

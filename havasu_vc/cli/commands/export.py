@@ -15,7 +15,7 @@ from havasu_vc.cli.arguments import parse_dataset_at, parse_names
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.completing import complete_datasets
-from havasu_vc.cli.counts import counted
+from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.requests import Spelt, takes
@@ -202,7 +202,7 @@ def command(
     if changes is not None:
         overwrite = asked.overwrite
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
-        what = "changed row"
+        what = "row"
     elif chosen == "geotiff":
         result, what = _images(repo, asked, keys, apart=tiles_apart), "raster"
     else:
@@ -210,7 +210,11 @@ def command(
             result = repo.export.by(asked)
         what = "row"
     invocation.result("havasu.export/v1", copy_object(result))
-    invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
+    # An update is two rows of the file, before and after, and one change.
+    wrote = counted(result.rows, what)
+    if result.changes is not None and result.changes.total:
+        wrote = format_counts(result.changes)
+    invocation.say(f"Wrote {wrote} of {path} to {result.path}")
     invocation.notes(result.notes)
 
 

@@ -39,7 +39,9 @@ def test_changes(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "changes.csv"
     result = succeed(run("export", "points", path, "--changes", "HEAD^...HEAD"))
 
-    assert "changed row" in result.stderr
+    # An update is one change, though it is two rows of the file.
+    assert "Wrote 1 insert, 1 update, 1 delete of points to " in result.stderr
+    assert path.read_text().count("\n") == 1 + 4
     assert "TWO" in path.read_text()
     assert "one" not in path.read_text()
 
