@@ -2,7 +2,8 @@
 
 A dataset is the folder of its internals, and keeps its identity wherever that stands, so that
 logs, merges and blame follow it. Files that a user put beside go along with a dataset that
-moves; where one is removed they stay, and are named.
+moves; where one is removed they stay, and are named. In Kart's repositories they are attachments
+of the dataset, and go with it.
 """
 
 from __future__ import annotations
@@ -58,22 +59,30 @@ def move_dataset(
 def remove_datasets(
     repo: OpenRepo, datasets: Sequence[str], *, message: str | None = None
 ) -> CommitResult:
-    """Commit that datasets go. Their rows stay in the history, and files beside them stay."""
+    """Commit that datasets go. Their rows stay in the history.
+
+    Files beside them stay, except in Kart's repositories: there they are attachments.
+    """
     paths = list(dict.fromkeys(path.strip("/") for path in datasets))
     with Transaction(repo) as transaction:
         for path in paths:
             _folder(transaction, path)
         _require_unedited(repo, paths)
-        left = [
-            f"{path}/{name} is no part of the dataset and stays"
-            for path in paths
-            for name, _ in _beside(repo, transaction, path)
+        beside = [
+            f"{path}/{name}" for path in paths for name, _ in _beside(repo, transaction, path)
         ]
+        attached = None
+        if beside and repo.git.follows_kart:
+            attached, beside = MergedTree(dict.fromkeys(beside), {}, ()), []
         _hold_policy(repo, transaction, dict.fromkeys(paths))
         named = paths[0] if len(paths) == 1 else f"{len(paths)} datasets"
         text = message or "\n".join([f"Remove {named}", *_list(paths)])
-        commit = transaction.commit([], text, removed=paths)
-    return CommitResult(commit, repo.head_branch, notes=tuple(left))
+        commit = transaction.commit([], text, removed=paths, merge=attached)
+    return CommitResult(
+        commit,
+        repo.head_branch,
+        notes=tuple(f"{each} is no part of the dataset and stays" for each in beside),
+    )
 
 
 def _list(paths: Sequence[str]) -> list[str]:

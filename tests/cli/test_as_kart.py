@@ -67,6 +67,32 @@ def test_a_dataset_that_goes_is_told_with_its_rows(tmp_path: Path, csv_file: Pat
     assert changes == {"table": {"meta": {"deletes": 2}, "feature": {"deletes": 3}}}
 
 
+def test_files_beside_a_dataset_go_with_it(tmp_path: Path, csv_file: Path) -> None:
+    """As Kart's `data rm`; in repositories of ours files beside a dataset are the user's."""
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+    files = ("table/a.txt=a", "table/docs/b.txt=b", "c.txt=c")
+    succeed(invoke(["-C", repo, "commit-files", "-m", "Files", *files]))
+
+    succeed(invoke(["-C", repo, "data", "rm", "table", "-m", "Gone"]))
+
+    names = run_git("ls-tree", "-r", "--name-only", "HEAD", cwd=repo).splitlines()
+    assert "c.txt" in names
+    assert not [name for name in names if name.startswith("table/")]
+
+
+@pytest.mark.parametrize(("form", "kept"), [("--kart", "two\n\n"), ("--havasu", "two\n")])
+def test_a_title_of_a_file_keeps_its_last_newline_as_in_kart(
+    form: str, kept: str, tmp_path: Path, csv_file: Path
+) -> None:
+    repo, text = tmp_path / "repo", tmp_path / "title.txt"
+    imported(repo, csv_file, *([form] if form == "--kart" else []))
+    text.write_text("two\n\n")
+    succeed(invoke(["-C", repo, "meta", "set", "table", f"title=@{text}"]))
+    got = succeed(invoke(["-C", repo, "meta", "get", "table", "title", "-o", "json"])).stdout
+    assert json.loads(got) == {"table": {"title": kept}}
+
+
 def test_called_kart_it_makes_karts_repositories(
     tmp_path: Path, csv_file: Path, called_kart: None
 ) -> None:

@@ -113,7 +113,7 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     """Commit that datasets are no more.
 
     Their rows stay in the history: `havasu-vc restore -s HEAD^ DATASET` brings one back.
-    Files beside a dataset in its folder stay.
+    Files beside a dataset in its folder stay; in Kart's repositories they go with it.
     """
     repo = invocation.open_repo()
     # Kart tells how many rows went.

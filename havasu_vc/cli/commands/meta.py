@@ -160,7 +160,7 @@ def set_items(
         name, value = parse_assignment(assignment)
         if name in items:
             raise InvalidArgumentError(f"{name} is given twice")
-        items[name] = value if name == PRIMARY_KEY else _value(name, value)
+        items[name] = value if name == PRIMARY_KEY else _value(repo, name, value)
     if not items:
         raise click.UsageError("give an ITEM=VALUE, or --unset ITEM")
     if PRIMARY_KEY in items and "schema.json" in items:
@@ -193,11 +193,11 @@ def _keyed(repo: Repo, dataset: str, names: Sequence[str]) -> list[dict[str, Any
     return made
 
 
-def _value(name: str, text: str) -> Any:
+def _value(repo: Repo, name: str, text: str) -> Any:
     if text.startswith("@"):
         text = _read(Path(text[1:]))
-        if name in ("title", "description"):
-            # Editors end a file with a line end that nobody means.
+        if name in ("title", "description") and not repo.git.follows_kart:
+            # Editors end a file with a line end that nobody means; Kart keeps it.
             text = text.removesuffix("\n")
     if not name.endswith(".json"):
         return text
