@@ -9,9 +9,9 @@ from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.datasets.tile_sets import TILES, is_tile_set, tile_changes
-from havasu_vc.errors import NotFoundError, RevisionNotFoundError
+from havasu_vc.errors import InvalidArgumentError, NotFoundError, RevisionNotFoundError
 from havasu_vc.looking.commit_values import info_of
-from havasu_vc.looking.requests import LogRequest
+from havasu_vc.looking.requests import LogRequest, SeekRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filter_texts import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
@@ -71,7 +71,8 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     if start.commit is None:
         raise _no_commit(repo)
     paths = tuple(_path_of(repo, start, text) for text in filters)
-    chosen_by_rows = request.holds is not None or request.box is not None
+    sought = _sought(request)
+    chosen_by_rows = sought is not None or request.box is not None
     wanted = LogFilter(
         paths,
         since=_date(repo, request.since),
@@ -90,7 +91,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         found = commits(
             repo.git, start.commit, wanted, also=also, hide=hide, alike=alike, moved=moved
         )
-        chosen = _holding(repo, found, request) if chosen_by_rows else found
+        chosen = _holding(repo, found, request, sought) if chosen_by_rows else found
         for commit in reversed(list(chosen)) if request.reverse else chosen:
             yield info_of(commit, names)
 
@@ -107,18 +108,30 @@ def _no_commit(repo: OpenRepo) -> NotFoundError:
     )
 
 
-def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> Iterator[Commit]:
+def _sought(request: LogRequest) -> SeekRequest | None:
+    """Return what a changed row must hold."""
+    if request.holds is not None and request.matches is not None:
+        raise InvalidArgumentError(
+            "-S and -G do not go together", hints=("a regular expression finds either: `-G 'A|B'`",)
+        )
+    if request.matches is not None:
+        return SeekRequest(request.matches, regex=True)
+    return None if request.holds is None else SeekRequest(request.holds)
+
+
+def _holding(
+    repo: OpenRepo, found: Iterator[Commit], request: LogRequest, sought: SeekRequest | None
+) -> Iterator[Commit]:
     """Return those of some commits that changed a row which holds a value, or lies in a box."""
     from havasu_vc.looking.placing import changes_touch
-    from havasu_vc.looking.requests import SeekRequest
     from havasu_vc.looking.seeking import changes_hold
 
-    sought, box, filters = request.holds, request.box, request.filters
+    box, filters = request.box, request.filters
 
     def is_one(commit: Commit) -> bool:
         try:
             return (box is None or changes_touch(repo, commit.id, box, filters)) and (
-                sought is None or changes_hold(repo, commit.id, SeekRequest(sought), filters)
+                sought is None or changes_hold(repo, commit.id, sought, filters)
             )
         except RevisionNotFoundError as error:  # a shallow clone begins with it
             repo.settings.note(f"{error.reason or error.message}: {error.hints[0]}")

@@ -40,7 +40,7 @@ class SeekRequest:
     ignore_case: bool = False
     """Take small and capital letters as one."""
     regex: bool = False
-    """VALUE is a regular expression, for text alone."""
+    """VALUE is a regular expression, which numbers and dates match as they are printed."""
     columns: Sequence[str] = ()
     """Look in these alone."""
 
@@ -71,6 +71,8 @@ class LogRequest:
     """Only commits that changed cells of these columns."""
     holds: str | None = None
     """Only commits that changed a row which holds VALUE."""
+    matches: str | None = None
+    """Only commits that changed a row of which a value matches REGEX, before or after."""
     merges: bool | None = None
     """Only merges, or only what is none."""
     reverse: bool = False

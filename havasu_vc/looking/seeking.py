@@ -1,8 +1,9 @@
 """Rows that hold a value: of a revision, and in what a commit changed.
 
 A text is held by cells of text that contain it, and by other cells whose value it is: `7` by
-the number 7 and by 7.0, not by 70. Geometries, rasters and nested columns hold none. Columns are
-looked at whole, as Arrow compares them, and only those are read that can hold it.
+the number 7 and by 7.0, not by 70. A regular expression looks at each value as it is printed.
+Geometries, rasters and nested columns hold none. Columns are looked at whole, as Arrow compares
+them, and only those are read that can hold it.
 """
 
 from __future__ import annotations
@@ -131,9 +132,9 @@ def _can_hold(field: Field, request: SeekRequest) -> bool:
         case Primitive.STRING:
             return True
         case Primitive.UUID | Primitive.BINARY | Fixed():
-            return not request.regex
+            return True
         case _:
-            return not request.regex and _value(field, request) is not None
+            return request.regex or _value(field, request) is not None
 
 
 def _value(field: Field, request: SeekRequest) -> pa.Scalar | None:
@@ -151,8 +152,9 @@ def _value(field: Field, request: SeekRequest) -> pa.Scalar | None:
 def _held(column: pa.Array, field: Field, request: SeekRequest) -> pa.BooleanArray:
     """Return whether each cell holds it; a null holds nothing."""
     match field.type:
-        case Primitive.STRING if request.regex:
-            found = pc.match_substring_regex(column, request.text, ignore_case=request.ignore_case)
+        case _ if request.regex:
+            text = plain_text(column, field)
+            found = pc.match_substring_regex(text, request.text, ignore_case=request.ignore_case)
         case Primitive.STRING:
             found = pc.match_substring(column, request.text, ignore_case=request.ignore_case)
         case Primitive.UUID | Primitive.BINARY | Fixed():

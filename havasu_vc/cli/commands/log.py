@@ -174,6 +174,7 @@ class _Printing:
     grep=_PATTERN,
     columns=NAMES,
     holds=Spelt("-S", metavar="VALUE"),
+    matches=Spelt("-G", metavar="REGEX"),
     merges=Spelt("--merges/--no-merges"),
     every_ref=Spelt("--all"),
     without=("revision", "filters", "box", "full_refs"),
@@ -331,8 +332,9 @@ def _graph(
     decorate: str | None,
     form: str | None,
 ) -> int:
-    if printing.form != "text" or request.columns or request.holds is not None:
-        raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
+    by_rows = request.columns or request.holds is not None or request.matches is not None
+    if printing.form != "text" or by_rows:
+        raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S, -G out")
     if any(":" in text for text in request.filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
     if form is not None:

@@ -1,4 +1,4 @@
-"""`grep`, `log -S` and `log --format`, beside git on a text file of the same rows."""
+"""`grep`, `log -S`, `log -G` and `log --format`, beside git on a text file of the same rows."""
 
 import json
 from pathlib import Path
@@ -77,6 +77,10 @@ def test_nothing_found_and_bad_input(run: Run) -> None:
         (("grep", "a", "nothing"), 2),
         (("grep", "a", "--", "points:feature:1"), 2),
         (("log", "-S", ""), 2),
+        (("log", "-G", ""), 2),
+        (("log", "-G", "("), 2),
+        (("log", "-G", "a", "-S", "a"), 2),
+        (("log", "-G", "a", "--graph"), 2),
         (("log", "--date", "iso"), 2),
         (("log", "--format", "%h", "-p"), 2),
     ):
@@ -119,6 +123,58 @@ def test_commits_that_changed_a_row_which_holds_a_value(run: Run, repo: Path) ->
     succeed(run("mv", "points", "maps/points"))
     # A move changed no row.
     assert found("-S", "matai", "--follow", "maps/points") == ["Version 3", "Version 2"]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "regex",
+    ["^2,|r.mu", "rimu|matai", "[a-z]+tai", "[0-9]{2}", "7", "(?i)TOTARA", "nowhere", "^1,"],
+)
+def test_commits_that_changed_a_row_which_matches(
+    run: Run, repo: Path, tmp_path: Path, regex: str
+) -> None:
+    """Beside `git log -G` on the rows as lines of a file."""
+    beside = tmp_path / "beside"
+    run_git("init", "-q", beside, cwd=tmp_path)
+    for number, rows in enumerate(VERSIONS):
+        text = "".join(f"{key},{name},{height}\n" for key, (name, height) in rows.items())
+        (beside / "rows.csv").write_text(text)
+        run_git("add", "rows.csv", cwd=beside)
+        run_git("commit", "-q", "-m", f"Version {number}", cwd=beside)
+    # Git's expressions have no flags, and its lines end where our values do.
+    options = ("-i", "-G", regex.removeprefix("(?i)")) if "(?i)" in regex else ("-G", regex)
+    by_git = lines(run_git("log", "--format=%s", *options, cwd=beside))
+    first = lines(run_git("log", "--format=%s", "--reverse", cwd=repo))[0]
+    by_git = [first if subject == "Version 0" else subject for subject in by_git]
+
+    ours = lines(succeed(run("log", "--format=%s", "-G", regex.replace(",", "$"))).stdout)
+
+    assert ours == by_git
+    told = succeed(run("log", "-o", "json-lines", "-G", regex.replace(",", "$"), "points")).stdout
+    assert [json.loads(line)["message"].strip() for line in lines(told)] == by_git
+
+
+def test_of_one_row_and_of_a_dataset_that_was_moved(run: Run, repo: Path) -> None:
+    def found(*arguments: str) -> list[str]:
+        return lines(succeed(run("log", "--format=%s", "-G", *arguments)).stdout)
+
+    assert found("^7$", "points:feature:3") == ["Version 3", "Version 2", "Version 1"]
+    assert found("^7$", "points:feature:4") == []
+    assert found("^7$", "-n", "1", "--skip", "1") == ["Version 2"]
+    assert found("^7$", "HEAD~2..HEAD~1") == ["Version 2"]
+    succeed(run("mv", "points", "maps/points"))
+    assert found("^m.*i$", "--follow", "maps/points") == ["Version 3", "Version 2"]
+
+
+def test_values_match_as_they_are_printed(run: Run, repo: Path, tmp_path: Path) -> None:
+    source = tmp_path / "kinds.csv"
+    source.write_text("id,day,width,open\n1,2020-01-31,0.5,true\n2,2021-02-01,12.25,false\n")
+    succeed(run("import", source, "--primary-key", "id", "-m", "Kinds"))
+    for regex in ("^2020-", r"^12\.25$", "^tru", "^[12]$"):
+        assert lines(succeed(run("log", "--format=%s", "-G", regex, "kinds")).stdout) == ["Kinds"]
+        assert run("grep", "-E", regex, "HEAD", "kinds").exit_code == 0
+    assert succeed(run("log", "-G", "^1999", "kinds")).stdout == ""
+    assert succeed(run("grep", "-E", r"\.25$")).stdout == "kinds:feature:2:width=12.25\n"
 
 
 @pytest.mark.few(1)
