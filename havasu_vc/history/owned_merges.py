@@ -4,7 +4,8 @@ Both sides are compared with the base in the same intervals, so that a task read
 differ there, merges it, and edits our side (`datasets.havasu.owning`). Nothing is dealt out:
 where rows lie in key order, the row groups of an interval are found by their keys. Conflicts
 come back with the report. Rows in no key order, or without a key, are dealt out (`dealt_merges`).
-Where a side gets back columns that it had dropped, a merge is not made so, nor is a small one.
+A small merge is not made so. Where a side gets back columns that it had dropped, rows that it
+alone changed are written again.
 """
 
 from __future__ import annotations
@@ -131,8 +132,6 @@ def own_glance(pieces: tuple[()], share: MergeShare, most: int) -> Iterator[pa.R
 
 def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
     """Whether owners of intervals of keys can make a merge."""
-    if schemas.back:
-        return False
     sides = (schemas.base, schemas.ours, schemas.theirs, schemas.merged)
     if len({tuple(field.id for field in side.key.fields) for side in sides}) > 1:
         return False
