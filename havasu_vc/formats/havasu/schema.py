@@ -317,8 +317,13 @@ def format_columns(schema: Schema, places: Mapping[int, int] | None = None) -> d
         number, name = field["id"], field["name"]
         document = {"place": place, "key": number in keys, "field": field}
         found[f"{number}.json"] = pack(document)
-        found[_claim(name)] = f"\0{name}\0{number}".encode("utf-8", "surrogatepass")
+        found |= _claimed(name, number)
     return found
+
+
+def _claimed(name: str, number: int) -> dict[str, bytes]:
+    """Return the document by which a column claims its name, by path."""
+    return {_claim(name): f"\0{name}\0{number}".encode("utf-8", "surrogatepass")}
 
 
 def _places(numbers: list[int], before: Mapping[int, int]) -> list[int]:
@@ -360,7 +365,9 @@ def parse_columns(
         },
         where,
     )
-    wanted = format_columns(schema).items()
-    if claims != {path: data for path, data in wanted if path.startswith("names/")}:
+    wanted: dict[str, bytes] = {}
+    for column in schema.fields:
+        wanted |= _claimed(column.name, column.id)
+    if claims != wanted:
         raise CorruptDatasetError(where, "the names that columns claim are not those they have")
     return schema, {number: place for place, number, _, _ in found}
