@@ -314,7 +314,14 @@ ITEMS = [
     Item("document", "an id of 2^200", _column(1, id=2**200), _READ + " checkout"),
     Item("document", "an id of -1", _column(1, id=-1), _READ),
     Item("document", "two columns that are one", _twice, _READ),
-    Item("document", "5,000 columns", _more_columns(5000), "good diff meta", slow=True),
+    Item(
+        "document",
+        "5,000 columns",
+        _more_columns(5000),
+        "good diff meta",
+        columns=5_000,
+        slow=True,
+    ),
     Item("document", "lists 200 deep", _nested(200), _READ),
     Item("document", "a past document of another name", _document("past/../x", b"x"), _READ),
     *(

@@ -226,13 +226,21 @@ def _gzip_bomb(table: Path, scene: Scene) -> None:
     (path.parent / f"{number}.gz.metadata.json").write_bytes(data)
 
 
-def _place_is(make_place: Callable[[Path, Scene], None]) -> Callable[[Scene], None]:
-    """Put something where the folder of the table was."""
+def _place_is(
+    make_place: Callable[[Path, Scene], None], *, named: bool = True
+) -> Callable[[Scene], None]:
+    """Put something where the folder of the table was.
+
+    What somebody names as a source may be a link, which is followed, or a pipe, which is waited
+    for; of these only those are tried that nobody named (`named=False`).
+    """
 
     def make(scene: Scene) -> None:
         table = _table(scene)
         shutil.rmtree(table)
         make_place(table, scene)
+        if not named:
+            scene.source = None
 
     return make
 
@@ -486,10 +494,15 @@ ITEMS = [
     Item(
         "table", "metadata that lies elsewhere", _edited(_metadata_folder), "status commit checkout"
     ),
-    Item("table", "a link to outside", _place_is(lambda p, s: p.symlink_to(s.outside)), _WORK),
+    Item(
+        "table",
+        "a link to outside",
+        _place_is(lambda p, s: p.symlink_to(s.outside), named=False),
+        _WORK,
+    ),
     Item("table", "a link to itself", _place_is(lambda p, s: p.symlink_to(p)), _WORK),
     Item("table", "a file", _place_is(lambda p, s: p.touch()), _WORK),
-    Item("table", "a pipe", _place_is(lambda p, s: os.mkfifo(p)), _WORK),
+    Item("table", "a pipe", _place_is(lambda p, s: os.mkfifo(p), named=False), _WORK),
     Item("table", "all tables are a link to outside", _whole, _WORK),
     *(
         Item("foreign table", f"a file by {what}", _foreign(pattern), "list dry-run import")

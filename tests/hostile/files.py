@@ -355,7 +355,6 @@ ITEMS = [
                 lambda: _one_text_often(100_000, 4_000_000),
                 "import",
             ),
-            ("10,000 columns", lambda: _many_columns(10_000), "list dry-run"),
             ("4,000 row groups", lambda: _many_groups(4_000), "import"),
             ("geo nested deep", _geo(b"[" * 100_000), _TAKE),
             ("geo that is a number", _geo(b"9" * 1_000_000), _TAKE),
@@ -698,5 +697,12 @@ ITEMS = [
             ),
             "a binary message": _patch({"points": {"feature": [{"+": {"id": 1}}]}}, message="a\0b"),
         }.items()
+    ),
+    Item(
+        "parquet",
+        "10,000 columns",
+        _file("evil.parquet", lambda: _many_columns(10_000)),
+        "list dry-run",
+        columns=10_000,
     ),
 ]

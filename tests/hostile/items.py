@@ -32,6 +32,8 @@ class Item:
     """Whether the server on loopback may be asked."""
     unpacked: int = 0
     """Bytes of its input beyond those of its files, of texts that git packs."""
+    columns: int = 0
+    """Columns of its tables, of items that are about very many."""
     slow: bool = False
     """Whether making it takes more than a moment."""
 
