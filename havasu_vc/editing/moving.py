@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Sequence
 
 from havasu_vc.checkouts import Workspace
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -21,7 +22,7 @@ from havasu_vc.errors import (
 from havasu_vc.model.names import TABLES, check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import (
     Change,
     DatasetFolder,

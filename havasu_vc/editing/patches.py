@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts import working_copy
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
@@ -55,7 +56,7 @@ from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.objects import ObjectId, Signature
 from havasu_vc.store.trees import Change, read_blob
 from havasu_vc.writers.values import key_labels

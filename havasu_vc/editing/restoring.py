@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts import working_copy
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import equal_rows, pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import edit_meta, meta_documents
@@ -40,7 +41,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.soundness import defect
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
 

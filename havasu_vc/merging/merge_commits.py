@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.errors import (
     ConflictError,
     InvalidArgumentError,
@@ -43,7 +44,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
 from havasu_vc.repo.soundness import tell_broken
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
@@ -44,7 +45,7 @@ from havasu_vc.merging.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.command import raise_for
 from havasu_vc.store.commits import (
     NO_SIGNATURE,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.datasets.commit_plans import MergedTree, edit_changes
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import find_kind, kind_of
 from havasu_vc.errors import (
@@ -41,7 +42,6 @@ from havasu_vc.model.names import DATASET_MARKERS, HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect_of
-from havasu_vc.repo.transaction import MergedTree, edit_changes
 from havasu_vc.store.objects import Draft, ObjectSource, read_object
 from havasu_vc.store.revisions import EMPTY, Revision
 from havasu_vc.store.trees import (

@@ -13,12 +13,13 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from havasu_vc.datasets.commit_plans import CommitPlan, MergedTree, edit_changes
 from havasu_vc.datasets.kinds import DEFAULT
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
@@ -36,22 +37,20 @@ from havasu_vc.model.names import (
     TABLE_MARKER,
     TABLES,
 )
-from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
-from havasu_vc.store.commits import Commit, read_commit, store_commit
+from havasu_vc.store.commits import read_commit, store_commit
 from havasu_vc.store.disk import no_room, scratch_folder
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
-from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, Signature, object_id
+from havasu_vc.store.objects import EMPTY_TREE, Draft, ObjectSource, Signature
 from havasu_vc.store.preparation import attributes_edits
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 from havasu_vc.store.trees import (
     Change,
-    Existing,
     blobs_below,
     edit_tree,
     find_entry,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["MergedTree", "Transaction", "edit_changes"]
+__all__ = ["Transaction"]
 
 
 ATTEMPTS = 20
@@ -74,10 +73,17 @@ class Transaction:
     """Holds the commit lock and a staging folder. Use it as a context manager."""
 
     def __init__(self, repo: OpenRepo, *, branch: str | None = None, dry_run: bool = False) -> None:
-        """Begin to commit to HEAD or a branch that no work tree is on; a dry run may only read."""
-        self._repo, self._git = repo, repo.git
-        self._branch, self._dry_run = branch, dry_run
-        self._stack, self._elsewhere = ExitStack(), set[str]()
+        """Begin to commit to HEAD, or to a branch that no work tree is on.
+
+        A dry run takes place where one may only read: nothing is written beside a staging
+        folder, which may be elsewhere.
+        """
+        self._repo = repo
+        self._git = repo.git
+        self._branch = branch
+        self._dry_run = dry_run
+        self._stack = ExitStack()
+        self._elsewhere = set[str]()
 
     def __enter__(self) -> Self:
         folder, storage, scratch = self._git.data_folder, self._repo.storage, None
@@ -86,7 +92,8 @@ class Transaction:
             scratch = self._stack.enter_context(scratch_folder(folder / "staging"))
             storage = replace(storage, keys=storage.keys_in(scratch))
         staging = scratch or folder / "staging" / secrets.token_hex(8)
-        self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
+        if scratch is None:
+            self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
         self._objects = self._stack.enter_context(self._git.writer(scratch=scratch))
         self.head = self._read_head()
         """Where HEAD, or the branch, was when this began."""
@@ -192,7 +199,7 @@ class Transaction:
                 self._adopt(edits)
                 self._objects.flush()
                 gone = tuple(self._internals(path) for path in removed)
-                plan = _Plan(tuple(edits), message, author, gone, merge, amended)
+                plan = CommitPlan(tuple(edits), message, author, gone, merge, amended)
                 with suppress(ConcurrentChangeError):
                     return self._try(plan, head, committer)
         raise _moved()
@@ -206,7 +213,7 @@ class Transaction:
         self._adopt(edits)
         self._objects.flush()
         draft = Draft(self._git.objects)
-        plan = _Plan(tuple(edits), "", None, (), merge)
+        plan = CommitPlan(tuple(edits), "", None, (), merge)
         tree = edit_tree(draft, self._tree(self.head), plan.changes())
         found: dict[str, dict[str, str]] = {}
         with self._git.writer() as writer:
@@ -222,7 +229,7 @@ class Transaction:
 
     def keep_tree(self, edits: Sequence[TreeEdit], merge: MergedTree, ref: str) -> str:
         """Store the tree that a commit would have, under a ref, and return its id."""
-        plan = _Plan(tuple(edits), "", None, (), merge)
+        plan = CommitPlan(tuple(edits), "", None, (), merge)
         with without_git_gc(self._git.common_directory):
             self._adopt(edits)
             self._objects.flush()
@@ -324,7 +331,7 @@ class Transaction:
                 files.path(file).touch(exist_ok=True)
         files.commit_all()
 
-    def _try(self, plan: _Plan, head: Head, committer: Signature) -> str:
+    def _try(self, plan: CommitPlan, head: Head, committer: Signature) -> str:
         base = self._tree(head)
         changes = plan.changes()
         self._add_files(base, plan, changes)
@@ -360,7 +367,9 @@ class Transaction:
             move_head(self._git, head, commit, f"{kind}: {_first_line(plan.message)}")
         return commit
 
-    def _remember(self, source: ObjectSource, base: str | None, tree: str, plan: _Plan) -> None:
+    def _remember(
+        self, source: ObjectSource, base: str | None, tree: str, plan: CommitPlan
+    ) -> None:
         """Remember that what was made here need not be looked at again."""
         memory = self._git.data_folder
         for edit in plan.edits:
@@ -382,7 +391,7 @@ class Transaction:
             ):
                 remember_sound(memory, settled_mark(files.id))
 
-    def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
+    def _add_files(self, base: str | None, plan: CommitPlan, changes: dict[str, Change]) -> None:
         """Add the files at the top that tell git and Kart what the repository holds."""
         version, old = (
             base is not None and find_entry(self._git.objects, base, name) is not None
@@ -430,98 +439,3 @@ def _check_message(message: str) -> None:
         raise InvalidArgumentError("the message holds a character that is none") from error
     if "\0" in message:
         raise InvalidArgumentError("the message holds a NUL, which git cannot store")
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A commit to make."""
-
-    edits: tuple[TreeEdit, ...]
-    message: str
-    author: Signature | None
-    removed: tuple[str, ...]
-    """The internals of datasets that go."""
-    merge: MergedTree | None
-    amended: Commit | None = None
-    """The commit in whose place it stands, where that is HEAD's."""
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The internals of the datasets that it changes."""
-        merged = {} if self.merge is None else self.merge.internals
-        others = [] if self.merge is None else [f"{p}/{self.merge.marker(p)}" for p in merged]
-        edited = [f"{edit.path}/{edit.marker}" for edit in self.edits]
-        return tuple(dict.fromkeys((*edited, *self.removed, *others)))
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where the index changes: also where a dataset of another kind may have stood."""
-        merged = () if self.merge is None else self.merge.internals
-        replaced = (f"{path}/{marker}" for path in merged for marker in TABLES)
-        return tuple(dict.fromkeys((*self.folders, *replaced)))
-
-    def entries(self, changes: Mapping[str, Change]) -> dict[str, str | None] | None:
-        """Return the blobs of all paths that change; None where folders do."""
-        if self.merge is not None or self.removed:
-            return None
-        found: dict[str, str | None] = {}
-        ids: dict[bytes, str] = {}  # all markers of a delta are one blob
-        for path, change in changes.items():
-            if isinstance(change, bytes):
-                if change not in ids:
-                    ids[change] = object_id("blob", change)
-                found[path] = ids[change]
-            elif change is None and path.split("/")[-3:-2] == ["data"]:
-                found[path] = None
-            else:
-                return None
-        return found
-
-    def changes(self) -> dict[str, Change]:
-        """Return what becomes of each path."""
-        changes: dict[str, Change] = dict.fromkeys(self.removed)
-        if self.merge is not None:
-            changes.update(self.merge.changes())
-        return {**changes, **edit_changes(self.edits)}
-
-
-# Trees in the making: as a commit would have them, in memory, beside what is stored.
-
-
-@dataclass(frozen=True, slots=True)
-class MergedTree:
-    """The parts of a merge commit, beside its edits."""
-
-    files: Mapping[str, Change]
-    """Changes of the user's own files, by path."""
-    internals: Mapping[str, str | None]
-    """The internals of every dataset before the edits, by path; None where it goes."""
-    parents: tuple[str, ...]
-    """The parents after HEAD; none for a squash."""
-    markers: Mapping[str, str] = field(default_factory=dict)
-    """The name of the internals' folder by path, for those that are no Havasu datasets."""
-
-    def marker(self, path: str) -> str:
-        """Return the name of the internals' folder of a dataset."""
-        return self.markers.get(path, HAVASU_MARKER)
-
-    def changes(self) -> dict[str, Change]:
-        """Return what becomes of each path."""
-        changes = dict(self.files)
-        for path, tree in self.internals.items():
-            changes.update({f"{path}/{marker}": None for marker in TABLES})
-            if tree is not None:
-                changes[f"{path}/{self.marker(path)}"] = Existing(tree, "tree")
-        return changes
-
-
-def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
-    """Return what edits make of each path."""
-    changes: dict[str, Change] = {}
-    for edit in edits:
-        folder = f"{edit.path}/{edit.marker}"
-        if edit.fresh:
-            changes[folder] = None
-        for path, data in edit.blobs.items():
-            changes[f"{folder}/{path}"] = data
-    return changes

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from havasu_vc.checkouts import ServedBase, committing, edit_of_new, edit_of_served
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.review import check_moves
 from havasu_vc.serving.messages import Writing, facts_of, message_of
 from havasu_vc.serving.names import name_of

@@ -27,6 +27,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from havasu_vc.checkouts import TREE, data_files, havasu_difference, havasu_edit
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DatasetKind, kind_named, kind_told_by, require_kind
@@ -42,7 +43,7 @@ from havasu_vc.model.names import KART_VERSION, KART_VERSION_3, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.preparation import attributes_edits
 from havasu_vc.store.refs import list_branches, list_tags

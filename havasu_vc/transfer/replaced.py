@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedError
@@ -26,7 +27,7 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Replaced", "listed_changes", "listed_keys", "listed_tasks"]

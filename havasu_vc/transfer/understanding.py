@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.kinds import DatasetKind
@@ -39,7 +40,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.repo.results import TakenColumn, Understood
-from havasu_vc.repo.transaction import MergedTree
 from havasu_vc.store.trees import Change
 
 __all__ = [

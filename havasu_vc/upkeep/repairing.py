@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.soundness import check_guard
 from havasu_vc.datasets.kinds import find_kind, findings_in, is_in_files, require_files
@@ -38,7 +39,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.soundness import broken_datasets, defect
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import sweep
 from havasu_vc.store.objects import Draft

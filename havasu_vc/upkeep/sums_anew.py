@@ -20,6 +20,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from functools import partial
 
+from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.havasu.checks import check_contents
 from havasu_vc.datasets.havasu.ledger import mending_blobs
 from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
@@ -37,7 +38,7 @@ from havasu_vc.formats.havasu.properties import DATASET, Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 __all__ = ["give_harmless_paths", "has_files_of", "repair_dataset", "sums_of_rows"]
