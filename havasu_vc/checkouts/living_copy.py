@@ -14,7 +14,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,10 +57,8 @@ from havasu_vc.checkouts.living_following import (
 from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.checkouts.living_shown import (
     dropped_note,
-    hidden_lines,
     require_none_hidden,
     shown_counts,
-    shown_edits,
 )
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -75,20 +72,17 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.conflicts import in_columns
-from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import struct_of
 from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned
-from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
-from havasu_vc.repo.spatial_filters import diffs_inside
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import EMPTY_TREE
-from havasu_vc.store.revisions import Revision
 from havasu_vc.writers.values import key_labels
 
 __all__ = ["LivingCopy"]
@@ -223,7 +217,7 @@ class LivingCopy:
     @contextmanager
     def adopting(self, tables: Sequence[str], folder: Path) -> Iterator[str]:
         """Take tables as those of datasets of their names, which a block commits from a source."""
-        with self._taking() as held:
+        with self.taking() as held:
             source = held.file.source(folder)
             held.adopted.update(tables)
             yield source
@@ -299,66 +293,9 @@ class LivingCopy:
 
         Datasets that are `told` elsewhere are left out where they are not edited here.
         """
-        if revision is None and self._repo.git.kart_merge is not None:
-            revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
-        if revision is not None and self._repo.revision(revision).tree != goal_of(self._repo).tree:
-            yield from self._diff_from(self._repo.revision(revision), filters, told)
-            return
-        wanted = parse_filters(filters, of_changes=True)
-        with self._home.open() as file:
-            base = base_of(self._repo, file)
-            wanted.check(base.views)
-            for path, view in base.views.items():
-                if wanted.of(path) is None:
-                    continue
-                edits = read_layer(self._repo, file, view)
-                for note in edits.notes:
-                    self._repo.settings.note(note)
-                if edits.is_empty:
-                    continue
-                for line in hidden_lines([edits]):
-                    self._repo.settings.note(
-                        "Warning: inserted rows have keys of rows outside of the spatial filter, "
-                        f"and would overwrite these if committed. {line}"
-                    )
-                found = wanted.apply(shown_edits(self._repo, edits))
-                if found is not None:
-                    yield found
+        from havasu_vc.checkouts.living_diff import diff_copy
 
-    def _diff_from(
-        self, old: Revision, filters: Sequence[str], told: Collection[str]
-    ) -> Iterator[DatasetDiff]:
-        """Yield how each table differs from a revision that is not the one that it was made of."""
-        repo, wanted = self._repo, parse_filters(filters, of_changes=True)
-        before = base_views(repo, old)
-        with self._home.open() as file, Transaction(repo, dry_run=True) as transaction:
-            base = base_of(repo, file)
-            paths = sorted(before.keys() | base.views.keys())
-            wanted.check(paths)
-            for path in paths:
-                if wanted.of(path) is None:
-                    continue
-                first, second = before.get(path), base.views.get(path)
-                edited = {}
-                if second is not None:
-                    edits = read_layer(repo, file, second)
-                    if path in told and edits.is_empty:
-                        continue
-                    second = second.with_storage(transaction.storage)
-                    if edits.is_dropped:
-                        second = None
-                    elif not edits.is_empty:
-                        second = second.after(edits.edit(second))
-                        edited = {path: edits.row_keys} if second.key else {}
-                if (first and first.folder) == (second and second.folder):
-                    continue
-                size = sum(view.size for view in (first, second) if view is not None)
-                first = first and first.shown()
-                diff = diff_datasets(path, first, second, partial(repo.settings.open_engine, size))
-                (diff,) = diffs_inside(repo, [diff], edited)
-                found = wanted.apply(diff)
-                if found is not None:
-                    yield found
+        return diff_copy(self._repo, self._home, revision, filters, told)
 
     # Committing
 
@@ -374,7 +311,7 @@ class LivingCopy:
         require_calm(repo)
         notes: list[str] = []
         dry = request.dry_run
-        with self._taking(dry) as held, Transaction(repo, dry_run=dry) as transaction:
+        with self.taking(dry) as held, Transaction(repo, dry_run=dry) as transaction:
             base = base_of(repo, held.file)
             found = self._chosen(held.file, base, request.filters)
             if not (request.allow_hidden or request.dry_run):
@@ -409,7 +346,7 @@ class LivingCopy:
         )
 
     @contextmanager
-    def _taking(self, dry_run: bool = False) -> Iterator[Held]:
+    def taking(self, dry_run: bool = False) -> Iterator[Held]:
         """Hold the file while HEAD may move; a dry run only reads it, as it moves nothing."""
         if dry_run:
             with self._home.open() as file:
@@ -477,7 +414,7 @@ class LivingCopy:
 
         repo = self._repo
         require_calm(repo)
-        with self._taking() as held, Transaction(repo) as transaction:
+        with self.taking() as held, Transaction(repo) as transaction:
             base = base_of(repo, held.file)
             found = self._edits(held.file, base, [path.strip("/") for path in paths])
             edits = []
@@ -504,13 +441,20 @@ class LivingCopy:
             self._require_free(paths)
             self.show(make(transaction))
 
-    def show(self, views: Mapping[str, Dataset], *, inside_only: bool = False) -> None:
+    def show(
+        self,
+        views: Mapping[str, Dataset],
+        *,
+        inside_only: bool = False,
+        rows: RepoFilter | None = None,
+    ) -> None:
         """Give tables the rows of other versions of their datasets, as edits of HEAD's.
 
-        Raises `UncommittedChangesError` where one of them has edits. `following` holds the file.
+        Raises `UncommittedChangesError` where one of them has edits; with `rows`, of which alone
+        they differ, where one of these has. `following` holds the file.
         With `inside_only`, changes of rows that a spatial filter hides are passed over.
         """
-        repo, base = self._repo, self._require_free(list(views))
+        repo, base = self._repo, self._require_free(list(views), rows)
         held = repo.held
         assert isinstance(held, Held)
         for path, view in views.items():
@@ -520,15 +464,22 @@ class LivingCopy:
                     f"{path}: {count:,} rows outside of the spatial filter stay as they are"
                 )
 
-    def _require_free(self, paths: Sequence[str]) -> Base:
+    def _require_free(self, paths: Sequence[str], rows: RepoFilter | None = None) -> Base:
         """Return what the file is of, which must be HEAD; some tables must have no edits."""
         held = self._repo.held
         assert isinstance(held, Held)
         base = base_of(self._repo, held.file)
         if base.revision.tree != self._repo.head().tree:
             raise StateError("the working copy is elsewhere than HEAD")
-        if paths and (lost := self._edits(held.file, base, paths)):
-            raise uncommitted(list(lost))
+        lost = []
+        for path, edits in self._edits(held.file, base, paths).items() if paths else ():
+            filter_ = None if rows is None else rows.of(path)
+            named = rows if filter_ is not None and filter_.keys is not None else None
+            beside = named is not None and can_stay(held.file, edits, edits.base, edits.base)
+            if named is None or not beside or edits.chosen(self._repo, named) is not None:
+                lost.append(path)
+        if lost:
+            raise uncommitted(lost)
         return base
 
     # While a merge waits
@@ -582,7 +533,7 @@ class LivingCopy:
     def discard(self, paths: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop what is edited in all tables, or in some, and return which had edits."""
         repo = self._repo
-        with self._taking() as held:
+        with self.taking(dry_run) as held:
             found = self._edits(
                 held.file, base_of(repo, held.file), [path.strip("/") for path in paths]
             )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
-from havasu_vc.checkouts.living_following import Held, can_stay
+from havasu_vc.checkouts.living_following import can_stay
 from havasu_vc.checkouts.living_lookup import working_copy
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
@@ -89,9 +89,7 @@ def _discard_living(repo: OpenRepo, wanted: RepoFilter, *, dry_run: bool) -> dic
     living = working_copy(repo)
     if living is None:
         return {}
-    with following(repo):
-        held = repo.held
-        assert isinstance(held, Held)
+    with living.taking(dry_run) as held:
         chosen = {path: edits.chosen(repo, wanted) for path, edits in living.edited().items()}
         found = {path: edits for path, edits in chosen.items() if edits is not None}
         for path, edits in found.items():

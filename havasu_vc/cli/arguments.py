@@ -247,7 +247,9 @@ def revisions_and_filters(
                 f"and {filters[0]!r} is another",
                 hints=(f"`{' '.join(revisions)} -- {filters[0]}` means a dataset of that name",),
             )
-    if filters and not revisions and after is None:
+    # Among several revisions, a name that is nothing is no dataset of before, as to Kart.
+    several = context.info_name == "log" and repo.git.follows_kart
+    if filters and (several or not revisions) and after is None:
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
             copy = context.info_name == "diff" and os.path.exists(first)

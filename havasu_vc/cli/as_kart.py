@@ -73,6 +73,11 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         r"(.+) has no dataset at HEAD, nor says of which form it is",
         "Current directory is not a Kart repository (no Kart datasets found at HEAD commit)",
     ),
+    (
+        r"resetting the branch to HEAD changes nothing, .*",
+        "Resetting the current branch to HEAD has no effect, unless you also discard changes.\n"
+        "Do you mean `kart reset --discard-changes?`",
+    ),
     (r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
     (
         r"the patch changes nothing: it has no (`.*`)",
@@ -134,6 +139,13 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
     ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
     ("apply", ErrorKind.NO_BRANCH, "", 40),
+    ("branch", ErrorKind.INVALID_ARGUMENT, "there is a branch .+ already", 128),
+    ("branch", ErrorKind.NO_BRANCH, "", 1),
+    ("branch", ErrorKind.STATE, f"{_GIT_SAYS}.+ is not fully merged", 1),
+    ("push", ErrorKind.NOT_FOUND, "there is no remote", 128),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}.+ already exists", 3),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}No such remote", 2),
+    ("tag", ErrorKind.INVALID_ARGUMENT, "there is a tag .+ already", 128),
     ("clone fetch push", ErrorKind.STATE, _GIT_SAYS, 128),
     ("commit", ErrorKind.NO_DATASET, "", 44),
     ("commit", ErrorKind.STATE, "there is no workspace to commit from", 45),

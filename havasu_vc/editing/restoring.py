@@ -203,7 +203,7 @@ def _restore_as_edits(
             meta[path] = tuple(name for name in edit.meta if name not in items)
             if edit.counts.total or meta[path]:
                 views[path] = old.after(edit)
-        living.show(views, inside_only=True)
+        living.show(views, inside_only=True, rows=wanted)
     return CommitResult(None, repo.head_branch, counts, meta=meta, as_edits=bool(views))
 
 

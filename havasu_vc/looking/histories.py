@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
@@ -62,14 +62,17 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     """
     revision, filters = request.revision, request.filters
     hide: list[str] = []
-    if ".." in revision:
-        ends = resolve_range(repo.git, revision)
-        start = ends.new
-        hide = [ends.old.commit] if ends.old.commit else []
-    else:
-        start = repo.resolve(revision) if revision != "HEAD" else repo.head()
-    if start.commit is None:
+    starts = []
+    for text in (revision, *request.also):
+        if ".." in text:
+            ends = resolve_range(repo.git, text)
+            starts.append(ends.new)
+            hide += [ends.old.commit] if ends.old.commit else []
+        else:
+            starts.append(repo.resolve(text) if text != "HEAD" else repo.head())
+    if any(each.commit is None for each in starts):
         raise _no_commit(repo)
+    start = _with_all(repo, starts, filters)
     paths = tuple(_path_of(repo, start, text) for text in filters)
     sought = _sought(request)
     chosen_by_rows = sought is not None or request.box is not None
@@ -87,13 +90,22 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     names = decorations(repo.git, full=request.full_refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
-        also, moved = tips(repo.git) if request.every_ref else (), _moves(repo)
-        found = commits(
-            repo.git, start.commit, wanted, also=also, hide=hide, alike=alike, moved=moved
-        )
+        also = [each.commit for each in starts if each.commit]
+        also += tips(repo.git) if request.every_ref else ()
+        moved = _moves(repo)
+        found = commits(repo.git, also[0], wanted, also=also, hide=hide, alike=alike, moved=moved)
         chosen = _holding(repo, found, request, sought) if chosen_by_rows else found
         for commit in reversed(list(chosen)) if request.reverse else chosen:
             yield info_of(commit, names)
+
+
+def _with_all(repo: OpenRepo, starts: Sequence[Revision], filters: Sequence[str]) -> Revision:
+    """Return the first of some revisions that has or had all that filters name, else the first."""
+    named = {split_filter(text)[0] for text in filters}
+    whole = (
+        each for each in starts if all(repo.last_folder(each, path) is not None for path in named)
+    )
+    return starts[0] if len(starts) == 1 else next(whole, starts[0])
 
 
 def _no_commit(repo: OpenRepo) -> NotFoundError:

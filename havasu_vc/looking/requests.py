@@ -82,6 +82,9 @@ class LogRequest:
     before or after; merges change none."""
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
+    also: Sequence[str] = ()
+    """More revisions and ranges: what any of them reaches, and what none of the ranges leaves
+    out."""
     every_ref: bool = False
     """Also the commits that any branch, remote branch or tag reaches."""
 

@@ -122,7 +122,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         counts = {path: layer.edit.counts for path, layer in layers.items()}
         taken = {path: layer.understood for path, layer in layers.items()}
         notes = tuple(note for layer in layers.values() for note in layer.notes)
-        if dry_run or not (edits or replaced.merge):
+        if dry_run or not (edits or replaced.merge or request.allow_empty):
             return ImportResult(None, repo.head_branch, counts, notes, taken)
         text = message or _message(request, chosen)
         new = [each for each in chosen if each[1] not in known]

@@ -125,6 +125,8 @@ class ImportRequest:
     """Replace only the rows with these keys, one a line; implies --replace."""
     table_info: Mapping[str, TableInfo] = field(default_factory=dict)
     """Titles and descriptions by dataset, instead of the file's, as a JSON object."""
+    allow_empty: bool = False
+    """Commit even if nothing differs."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 

@@ -48,7 +48,7 @@ def write_conflicts_json(
     """Print conflicts, or what `summary` asks for; return how many."""
     layout = LAYOUTS[options.json_style]
     if options.flat:
-        return _write_labels(datasets, out, layout)
+        return _write_flat(datasets, out, options, summary)
     out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY) + "{")
     total = 0
     for dataset in datasets:
@@ -70,6 +70,58 @@ def _write_labels(datasets: Iterable[ConflictedDataset], out: TextIO, layout: Js
     out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY))
     out.write(layout.dumps(labels, 1) + layout.line(0) + "}\n")
     return len(labels)
+
+
+def _write_flat(
+    datasets: Iterable[ConflictedDataset], out: TextIO, options: WriterOptions, summary: int
+) -> int:
+    """Print conflicts by their labels, those of all datasets in one object."""
+    layout = LAYOUTS[options.json_style]
+    if summary == 1:
+        return _write_labels(datasets, out, layout)
+    out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY))
+    if summary:
+        total = sum(map(conflict_total, datasets))
+        out.write(layout.dumps(total, 1) + layout.line(0) + "}\n")
+        return total
+    out.write("{")
+    total = 0
+    begin = layout.line(2)
+    for dataset in datasets:
+        total += conflict_total(dataset)
+        for text in _versions(dataset, layout, options):
+            out.write(begin + text)
+            begin = layout.between(2)
+    out.write((layout.line(1) if total else "") + "}" + layout.line(0) + "}\n")
+    return total
+
+
+def _versions(
+    dataset: ConflictedDataset, layout: JsonLayout, options: WriterOptions
+) -> Iterator[str]:
+    """Yield each conflict: its versions, one behind the other, by their labels."""
+    if dataset.rows is not None:
+        form = ChangeForm(layout, 1, reproject=options.reproject)
+        for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
+            rows = dataset.rows.slice(start, SLICE_ROWS)
+            texts = []
+            for name in VERSIONS:
+                side = rows.column(name)
+                if side.null_count < len(side):
+                    prefix, end = f"{dataset.path}:feature:", f":{name}"
+                    labels = pc.binary_join_element_wise(prefix, rows.column("label"), end, "")
+                    keys = json_strings(labels, ascii_only=layout.ascii)
+                    objects = row_objects(side, dataset.header, form)
+                    text = pc.binary_join_element_wise(keys, layout.colon, objects, "")
+                    texts.append(pc.if_else(pc.is_valid(side), text, None))
+            between = layout.between(2)
+            yield from pc.binary_join_element_wise(
+                *texts, between, null_handling="skip"
+            ).to_pylist()
+    for item in dataset.meta:
+        for name, value in item.versions.items():
+            label = f"{dataset.path}:meta:{item.name}:{name}"
+            yield layout.key(label) + layout.dumps(value, 2)
 
 
 def _summary(dataset: ConflictedDataset, level: int) -> dict[str, Any]:

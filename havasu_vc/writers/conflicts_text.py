@@ -53,8 +53,14 @@ def write_conflicts_text(
     total = 0
     for dataset in datasets:
         total += conflict_total(dataset)
-        if options.flat:
+        if options.flat and not summary:
+            for text in _parts(dataset, options, full=True):
+                out.write(text)
+            continue
+        if options.flat and summary == 1:
             out.write("".join(f"{printable(label)}\n" for label in labels_of(dataset)))
+            continue
+        if options.flat:
             continue
         if summary > 1:
             lines = count_lines({dataset.path: counts_of(dataset)})
@@ -64,6 +70,8 @@ def write_conflicts_text(
         for text in _parts(dataset, options, full=not summary):
             out.write(text)
         out.write("\n")
+    if options.flat and summary > 1:
+        out.write(f"{total} conflicts\n")
     return total
 
 

@@ -26,6 +26,9 @@ PLACES = "id,name,lon,lat\n" + "".join(f"{n},p{n},17{n},-4{n}\n" for n in range(
 LINES: Mapping[str, str] = {
     "clean": """
         add-dataset nosuch -m x
+        branch side
+        branch -d side
+        branch -d nosuch
         checkout -b side
         commit -m x nosuch
         commit-files -m x a.txt=@nosuch
@@ -47,7 +50,10 @@ LINES: Mapping[str, str] = {
         import ../more.gpkg one:points
         import ../more.gpkg one:POINTS
         import ../more.gpkg one:CON
+        import ../more.gpkg one:x --dataset-path y
+        import ../more.gpkg one two --dataset-path y
         log nosuch
+        log main nosuch
         meta get nosuch
         meta get points nosuch
         meta get points --ref nosuch
@@ -56,6 +62,12 @@ LINES: Mapping[str, str] = {
         mv nosuch x
         mv points shops
         push origin main
+        remote add origin x
+        remote get-url nosuch
+        remote remove nosuch
+        reset
+        reset HEAD
+        reset nosuch
         resolve x --with=ours
         show HEAD:nosuch
         show HEAD^..HEAD
@@ -67,6 +79,8 @@ LINES: Mapping[str, str] = {
         create-workingcopy
         create-workingcopy --delete-existing
         create-workingcopy --discard-changes
+        reset
+        reset HEAD^
     """,
     "merging": """
         commit -m x
@@ -83,6 +97,7 @@ LINES: Mapping[str, str] = {
         create-workingcopy
         log
         log -o json
+        reset HEAD
     """,
 }
 """Command lines by the repository that they run in."""

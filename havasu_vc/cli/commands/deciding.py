@@ -56,7 +56,9 @@ FORMATS = (
     count=True,
     help="Only list what is in conflict; -ss only tells how many.",
 )
-@click.option("--flat", is_flag=True, help="List labels of all datasets together, with -s.")
+@click.option(
+    "--flat", is_flag=True, help="Name conflicts by their labels, those of all datasets together."
+)
 @click.option("--crs", metavar="CRS", help="Show geometries in this CRS.")
 @output_option
 @click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out.")
@@ -82,8 +84,8 @@ def conflicts(
     from havasu_vc.writers import JsonStyle, WriterOptions
     from havasu_vc.writers.conflicts import conflict_writer_named
 
-    if flat and (summary != 1 or output_format.startswith("geojson")):
-        raise click.UsageError("--flat is about the labels that -s lists, as text or JSON")
+    if flat and output_format.startswith("geojson"):
+        raise click.UsageError("--flat is about labels, as text or JSON")
     name, style = parse_format(output_format, json_style)
     repo = invocation.open_repo()
     options = WriterOptions(json_style=JsonStyle(style), flat=flat)

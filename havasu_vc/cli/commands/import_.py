@@ -141,6 +141,13 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
     table_info=Spelt(metavar="@FILE|JSON", parse=_table_info),
     without=("location", "destination", "options", "message", "branch", "find_key", "same_columns"),
 )
+@click.option("--dataset-path", metavar="DEST", help="The dataset's path, for a single layer.")
+@click.option(
+    "--num-workers",
+    type=int,
+    expose_value=False,
+    help="As in Kart; how a table is read does not follow it.",
+)
 @click.option("--no-checkout", is_flag=True, help="Make no GeoPackage to edit, called `kart`.")
 @takes(
     SourceOptions,
@@ -185,6 +192,7 @@ def command(
     do_list: bool,
     primary_key: tuple[str, ...],
     no_primary_key: bool,
+    dataset_path: str | None,
     no_checkout: bool,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
@@ -217,7 +225,7 @@ def command(
     if do_list:
         _list(source, invocation)
         return
-    asked = _named(request, source, table, destinations)
+    asked = _at_path(_named(request, source, table, destinations), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
     asked = dataclasses.replace(
         asked, options=options, replace=request.replace or request.replace_ids is not None
@@ -261,6 +269,21 @@ def _named(
     return dataclasses.replace(
         request, location=source, destination=destination, layers=(*request.layers, *named)
     )
+
+
+def _at_path(asked: ImportRequest, path: str | None) -> ImportRequest:
+    """Return an import whose one layer becomes the dataset at a path, where one is given."""
+    if path is None:
+        return asked
+    # A lone name behind the source is a layer's here, as the dataset is named.
+    layers = asked.layers if asked.destination is None else (asked.destination, *asked.layers)
+    if asked.all_layers or len(layers) > 1:
+        raise click.UsageError("--dataset-path goes with a single layer")
+    if any(":" in layer for layer in layers):
+        raise click.UsageError("--dataset-path and LAYER:DEST contradict each other")
+    if not layers:
+        return dataclasses.replace(asked, destination=path)
+    return dataclasses.replace(asked, destination=None, layers=(f"{layers[0]}:{path}",))
 
 
 def _check(asked: ImportRequest, options: SourceOptions, *, replaces: bool) -> None:

@@ -177,7 +177,7 @@ class _Printing:
     matches=Spelt("-G", metavar="REGEX"),
     merges=Spelt("--merges/--no-merges"),
     every_ref=Spelt("--all"),
-    without=("revision", "filters", "box", "full_refs"),
+    without=("revision", "filters", "box", "full_refs", "also"),
 )
 @takes(
     _Printing,
@@ -204,7 +204,7 @@ def command(
     output: Path | None,
     form: str | None,
 ) -> int:
-    """Show the commits that lead to a revision, or those of A..B.
+    """Show the commits that lead to a revision, or those of A..B; of several, all together.
 
     A filter leaves only the commits that changed something: DATASET, DATASET:feature,
     DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.
@@ -212,8 +212,10 @@ def command(
     invocation: Invocation = context.obj
     printing.check()
     repo = invocation.open_repo(rows=False)
-    revisions, filters = revisions_and_filters(context, repo, arguments)
-    request = replace(request, revision=revisions[0] if revisions else "HEAD", filters=filters)
+    most = max(len(arguments), 1)
+    revisions, filters = revisions_and_filters(context, repo, arguments, most=most)
+    first, *also = revisions or ("HEAD",)
+    request = replace(request, revision=first, also=also, filters=filters)
     decorate = "no" if printing.no_decorate else printing.decorate
     if printing.graph:
         return _graph(invocation, repo, request, printing, decorate, form)
@@ -360,5 +362,6 @@ def _graph(
     # The stash, which git would show too, is no branch.
     options += ["--branches", "--remotes", "--tags"] if request.every_ref else []
     color = invocation.colored(sys.stdout)
-    arguments = ["log", "--graph", *options, request.revision, "--", *request.filters]
+    arguments = ["log", "--graph", *options, request.revision, *request.also]
+    arguments += ["--", *request.filters]
     return show_git(arguments, repo.git, color=color, pager=invocation.pager)

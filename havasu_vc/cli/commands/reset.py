@@ -13,6 +13,8 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.errors import StateError
+from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
@@ -30,7 +32,7 @@ __all__ = ["command"]
             "keep": "Refuse where edits would be lost.",
         }
     ),
-    discard=Spelt("--discard-changes"),
+    discard=Spelt("--discard-changes -f --force"),
     without=("revision",),
 )
 @json_option
@@ -40,9 +42,12 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
 
     Datasets follow the branch in every mode, and so do tables without edits. The commits
     that are left behind stay in the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
+    In Kart's repositories it refuses where tables have edits, unless a mode is given.
     """
     repo = invocation.open_repo()
     mode = request.mode
+    if mode is None and repo.git.follows_kart:
+        mode = _as_kart(repo, request)
     if mode is None:
         # Alone it drops edits, as Kart has it; Kart without it refuses where tables have some.
         mode = "hard" if request.discard or is_called_kart() else "mixed"
@@ -55,3 +60,13 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
         return
     subject = repo.commit_info(commit).message.partition("\n")[0]
     invocation.say(f"{repo.head_branch} is now at {commit[:ABBREVIATED]} {subject}")
+
+
+def _as_kart(repo: Repo, request: ResetRequest) -> str:
+    """Return how a reset without a mode is done in a repository of Kart's."""
+    if request.revision == "HEAD" and not request.discard:
+        raise StateError(
+            "resetting the branch to HEAD changes nothing, unless edits are dropped as well",
+            hints=("`havasu-vc reset --discard-changes` drops them",),
+        )
+    return "soft" if repo.git.is_bare and not request.discard else "hard"

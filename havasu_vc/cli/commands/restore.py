@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -15,14 +16,19 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.editing import RestoreRequest
-from havasu_vc.errors import DatasetNotFoundError, NoChangesError, NoWorkingCopyError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    NoChangesError,
+    NoWorkingCopyError,
+    RowNotFoundError,
+)
 from havasu_vc.library import Repo
 from havasu_vc.merging import require_no_merge_of_kart
-from havasu_vc.repo.filter_texts import named_filters
+from havasu_vc.repo.filter_texts import named_filters, split_filter
+from havasu_vc.repo.results import CommitResult
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Restored
-    from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
 
@@ -64,8 +70,14 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             raise click.UsageError("--column goes with --source; edits are dropped by dataset")
         _drop_edits(invocation, repo, request.filters, dry_run=request.dry_run)
         return
-    result = repo.restore.by(request)
-    if result.commit is None and not (request.dry_run or result.as_edits):
+    dropped = _drop_named_rows(repo, request)
+    try:
+        result = repo.restore.by(request)
+    except RowNotFoundError:
+        if not dropped:
+            raise
+        result = CommitResult(None, repo.head_branch, {}, as_edits=True)
+    if result.commit is None and not dropped and not (request.dry_run or result.as_edits):
         raise NoChangesError(f"there is nothing to restore: it is as it is at {request.source}")
     _print(invocation, result, dry_run=request.dry_run)
     tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
@@ -85,6 +97,22 @@ def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
         if names:
             repo.workspace.discard(names)
     return replace(request, filters=there)
+
+
+def _drop_named_rows(repo: Repo, request: RestoreRequest) -> bool:
+    """Drop edits of rows that are named, which the working copy gets as they were elsewhere."""
+    parts = {each: split_filter(each) for each in request.filters}
+    keyed = [each for each, (_, kind, item) in parts.items() if kind == "feature" and item]
+    in_place = request.message is None and not request.dry_run
+    in_place = in_place and repo.workspace.living is not None
+    if not (keyed and in_place) or request.columns:
+        return False
+    # What restoring would refuse is an error before anything goes.
+    for path in {parts[each][0] for each in keyed}:
+        repo.dataset(path, request.source)
+    with suppress(RowNotFoundError):  # a row that is there as an edit alone
+        repo.restore.by(replace(request, dry_run=True))
+    return bool(repo.workspace.discard_rows(keyed))
 
 
 def _drop_edits(
