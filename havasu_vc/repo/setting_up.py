@@ -16,6 +16,7 @@ from havasu_vc.store.preparation import (
     OTHER_HOOK,
     install_hooks,
     is_installed,
+    is_our_hook,
     is_prepared,
     prepare,
 )
@@ -39,11 +40,31 @@ def set_up(repo: OpenRepo, *, surely: bool = False) -> None:
         git.config.forget()
         if is_prepared(git) and is_installed(git):
             return
+        is_news = surely and not git.is_bare and repo.head().commit is not None
+        is_news = is_news and not is_prepared(git) and not _has_datasets(repo)
+        was_sparse = git.config.boolean("core.sparseCheckout")
         prepare(git)
         if not install_hooks(git):
             repo.settings.note(HOOK_IS_ELSEWHERE)
+        if is_news:
+            repo.settings.note(_news(is_ours=is_our_hook(git), was_sparse=was_sparse))
         if not is_installed(git):
             git.config.set(OTHER_HOOK, True)
+
+
+def _news(*, is_ours: bool, was_sparse: bool) -> str:
+    """Return what a repository of other files is told when the first dataset comes into it."""
+    hook = ", a hook pre-push" if is_ours else ""
+    steps = ["git reset --keep HEAD^"]
+    # Patterns of the user's own stay; ours, behind them, hide nothing once no tables are there.
+    steps += [] if was_sparse else ["git sparse-checkout disable"]
+    steps += ["rm .git/hooks/pre-push"] if is_ours else []
+    steps += ["git config --remove-section diff.havasu"]
+    return (
+        f"this repository holds tables from now on: a sparse checkout hides their inner "
+        f"files{hook} and `diff.havasu` serve git; your files and hooks stay. "
+        f"To undo: {', '.join(f'`{step}`' for step in steps)}"
+    )
 
 
 def _has_datasets(repo: OpenRepo) -> bool:

@@ -53,6 +53,7 @@ __all__ = [
     "init_repository",
     "install_hooks",
     "is_installed",
+    "is_our_hook",
     "is_prepared",
     "prepare",
 ]
@@ -332,6 +333,11 @@ def _sends_data(repository: GitRepository) -> bool:
         place = repository.git("rev-parse", "--git-path", "hooks/pre-push").text
         path = (repository.work_tree or repository.git_directory) / place
     return _is_our_hook(path) or "havasu-vc data push" in _hook_text(path)
+
+
+def is_our_hook(repository: GitRepository) -> bool:
+    """Whether the hook by which `git push` carries data is the one that was put there."""
+    return _is_our_hook(_hook_path(repository))
 
 
 def _is_our_hook(path: Path) -> bool:

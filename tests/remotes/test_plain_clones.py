@@ -385,3 +385,59 @@ def test_all_remotes_are_fetched(ours: Repo, tmp_path: Path) -> None:
     assert run_git("rev-parse", "spare/main", cwd=plain) == there
     refused = invoke(["-C", plain, "fetch", "--all", "origin"])
     assert refused.exit_code == 2 and "name none" in refused.stderr
+
+
+@pytest.mark.parametrize("own_push", [False, True])
+def test_a_repository_of_source_code_is_told_what_an_import_sets(
+    tmp_path: Path, own_push: bool
+) -> None:
+    """Its files and hooks stay, and what the note says takes it back."""
+    repo, source = tmp_path / "code", tmp_path / "towns.csv"
+    run_git("init", "-q", repo, cwd=tmp_path)
+    (repo / "app").mkdir()
+    (repo / "app" / "main.py").write_text("print()\n")
+    run_git("add", ".", cwd=repo)
+    run_git("commit", "-q", "-m", "Code", cwd=repo)
+    hooks = {"pre-commit", "pre-push"} if own_push else {"pre-commit"}
+    for name in hooks:
+        (repo / ".git" / "hooks" / name).write_text("#!/bin/sh\nexit 0\n")
+    source.write_text("id,name\n1,Otara\n")
+    arguments: list[str | Path] = ["-C", repo, "import", source, "--primary-key", "id"]
+    assert "holds tables from now on" not in succeed(invoke([*arguments, "-n"])).stderr
+    assert not is_prepared(GitRepository.open(repo))
+
+    told = succeed(invoke(arguments)).stderr
+    again = succeed(invoke(["-C", repo, "meta", "set", "towns", "title=Towns", "--amend"]))
+
+    assert told.count("this repository holds tables from now on") == 1
+    assert "holds tables" not in again.stderr
+    assert (repo / "app" / "main.py").read_text() == "print()\n"
+    for name in hooks:
+        assert (repo / ".git" / "hooks" / name).read_text() == "#!/bin/sh\nexit 0\n"
+    steps = told[told.index("To undo: ") :].split("`")[1::2]
+    assert ("rm .git/hooks/pre-push" in steps) is not own_push
+    for step in steps:
+        subprocess.run(step, shell=True, cwd=repo, check=True)
+    assert run_git("log", "--format=%s", cwd=repo) == "Code"
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+    assert {path.name for path in repo.iterdir()} == {".git", "app"}
+    assert hooks == {n.name for n in (repo / ".git/hooks").iterdir() if n.suffix != ".sample"}
+
+
+def test_a_sparse_checkout_of_ones_own_is_not_ended_with_the_tables(tmp_path: Path) -> None:
+    repo, source = tmp_path / "code", tmp_path / "towns.csv"
+    run_git("init", "-q", repo, cwd=tmp_path)
+    for folder in ("app", "large"):
+        (repo / folder).mkdir()
+        (repo / folder / "main.py").write_text("print()\n")
+    run_git("add", ".", cwd=repo)
+    run_git("commit", "-q", "-m", "Code", cwd=repo)
+    run_git("sparse-checkout", "set", "app", cwd=repo)
+    source.write_text("id,name\n1,Otara\n")
+
+    told = succeed(invoke(["-C", repo, "import", source, "--primary-key", "id"])).stderr
+    for step in told[told.index("To undo: ") :].split("`")[1::2]:
+        subprocess.run(step, shell=True, cwd=repo, check=True)
+
+    assert {path.name for path in repo.iterdir()} == {".git", "app"}
+    assert run_git("status", "--porcelain", cwd=repo) == ""
