@@ -1,7 +1,9 @@
 """Where the objects of a pack are: found again, and told to git, whatever waits on disk."""
 
 import subprocess
+import tracemalloc
 from collections.abc import Callable
+from hashlib import sha1
 from random import Random
 
 import pytest
@@ -87,10 +89,31 @@ def test_places_are_found_and_told_to_git(
         assert told_by_git(b"".join(found.index(bytes(20)))) == model
 
 
+@pytest.mark.parametrize("together", [0, 1, 100, 1_000])
+def test_few_ids_are_in_memory_however_they_come(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dict of all ids, come singly or so many at once, would take twice what is allowed."""
+    monkeypatch.setattr(places, "RECENT", 1_000)
+    found = ObjectPlaces()
+    tracemalloc.start()
+    try:
+        for start in range(0, 20_000, together or 1):
+            ids = [sha1(b"%d" % at).digest() for at in range(start, start + (together or 1))]
+            if together:
+                found.add_all(ids, range(start, start + together), range(together))
+            else:
+                found.add(ids[0], start, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1_000_000
+    assert len(found) == 20_000
+
+
 def test_memory_does_not_grow_with_objects() -> None:
     """What a million more objects take is a fan-out, not 32 bytes for each."""
-    import tracemalloc
-
     import numpy as np
 
     random = np.random.default_rng(1)
