@@ -95,6 +95,7 @@ def test_few_ids_are_in_memory_however_they_come(
 ) -> None:
     """A dict of all ids, come singly or so many at once, would take twice what is allowed."""
     monkeypatch.setattr(places, "RECENT", 1_000)
+    monkeypatch.setattr(places, "NEAR", 2)
     found = ObjectPlaces()
     tracemalloc.start()
     try:
@@ -110,6 +111,31 @@ def test_few_ids_are_in_memory_however_they_come(
 
     assert peak < 1_000_000
     assert len(found) == 20_000
+    every = range(20_000)
+    assert [found.find(sha1(b"%d" % at).digest()) for at in every] == list(every)
+
+
+def test_ids_that_begin_alike_are_sorted() -> None:
+    model = {bytes([1] * 19 + [last]): (last * 40, last) for last in reversed(range(50))}
+    found = ObjectPlaces()
+    found.add_all(list(model), *zip(*model.values(), strict=True))
+
+    assert told_by_git(b"".join(found.index(bytes(20)))) == model
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_came_before_the_bitmap_is_found_after_it(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "RECENT", 10)
+    monkeypatch.setattr(places, "FEW", 25)
+    random = Random(seed)
+    ids = [random.randbytes(20) for _ in range(30)]
+    found = ObjectPlaces()
+    for at, identity in enumerate(ids):
+        found.add(identity, at, 0)
+
+    assert [found.find(identity) for identity in ids] == list(range(30))
 
 
 def test_memory_does_not_grow_with_objects() -> None:
