@@ -297,7 +297,7 @@ def test_quietly_the_exit_code_tells_as_of_git(quiet: str, run: Run) -> None:
         assert run("diff", quiet, "HEAD", "HEAD", *more).exit_code == 0
 
 
-@pytest.mark.parametrize("command", [("log",), ("show",), ("grep", "one"), ("diff", "HEAD")])
+@pytest.mark.parametrize("command", [("show",), ("grep", "one"), ("diff", "HEAD")])
 def test_one_revision_more_than_a_command_takes_is_no_dataset(
     command: tuple[str, ...], run: Run
 ) -> None:
