@@ -41,14 +41,19 @@ from havasu_vc.exchange.native_tables import (
 )
 from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.exchange.side_by_side import (
+    MARK,
+    Mark,
     Parts,
     keeping,
     keeping_objects,
+    left_behind,
     object_below,
     objects_below,
     put_written,
+    require_marked,
     require_written,
     rows_of,
+    take_away,
     writing_to,
 )
 from havasu_vc.formats.delta import (
@@ -126,23 +131,34 @@ def write_delta_objects(
     notes, place = Notes(), url
     url = with_endpoint(url, os.environ)
     names = objects_below(url)
+    left = left_behind(url, names, overwrite=overwrite)
     old = DeltaLog()
-    if any(name.startswith(f"{LOG}/") for name in names):
-        if not overwrite:
+    stands = any(name.startswith(f"{LOG}/") for name in names)
+    if stands:
+        old = log_in_bucket(place)
+        if not overwrite and not (left is not None and _made_it(left, old)):
             raise InvalidArgumentError(
                 f"there is a table at {shown_url(url)} already",
                 hints=("--overwrite makes another version of it",),
             )
-        old = _writable(log_in_bucket(place), shown_url(url))
-    elif names:
-        raise InvalidArgumentError(
-            f"something else is at {shown_url(url)}", hints=("choose another folder",)
-        )
+        old = _writable(old, shown_url(url))
+    elif left is None or not all(map(left.made, {*names} - {MARK})):
+        if names:
+            raise InvalidArgumentError(
+                f"something else is at {shown_url(url)}", hints=("choose another folder",)
+            )
+    if left is not None and stands and old.version != left.before:
+        take_away(url, left, ())  # it may have made a version, to which its files belong
+        left = None
+    elif left is not None:
+        take_away(url, left, names)
+        notes.say("files of an export that was cut off were there: they are removed")
     table, schema = _planned(header, notes, plain=plain)
     run = uuid.uuid4().hex[:12]
-    with keeping_objects(url, run) as kept:
+    with keeping_objects(url, run, before=old.version, left=left) as kept:
         count, files = _written_by_tasks(url, table, parts, run)
         new, commit = _next(old, table, schema, files)
+        require_marked(url, run)
         if create_object(object_below(url, f"{LOG}/{new.version:020}.json"), commit) is not True:
             raise InvalidArgumentError(
                 f"another process wrote version {new.version} of the table at {shown_url(url)}",
@@ -150,6 +166,12 @@ def write_delta_objects(
             )
         kept |= {file.path for file in files}
     return Written(count, tuple(notes.lines))
+
+
+def _made_it(mark: Mark, log: DeltaLog) -> bool:
+    """Whether a table is the one that an export made, which was killed right after."""
+    first = mark.before < 0 and log.version == 0
+    return first and bool(log.files) and all(map(mark.made, log.files))
 
 
 def _planned(header: DatasetHeader, notes: Notes, *, plain: bool) -> tuple[_Table, dict[str, Any]]:
@@ -437,7 +459,7 @@ def write_part(
         notes = Notes()
         table, _ = _planned(header, notes, plain=plain)
         rows, files = _write_files(folder, table, batches, f"{number:05}-{run}")
-        put_written(folder, place)
+        put_written(folder, place, run)
     yield report_batch((rows, files, tuple(notes.lines)))
 
 

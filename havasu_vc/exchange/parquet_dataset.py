@@ -30,14 +30,18 @@ from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.exchange.side_by_side import (
+    MARK,
     Parts,
     keeping_objects,
+    left_behind,
     object_below,
     objects_below,
     require_arrived,
+    require_marked,
     require_seen,
     require_written,
     rows_of,
+    take_away,
 )
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.task import Task, kernel, task_of
@@ -55,6 +59,8 @@ __all__ = ["write_parquet_dataset", "write_parquet_objects"]
 
 _ATTEMPTS, _PARTS = "attempts", "parts"
 _ELSEWHERE = "choose another folder"
+_REPLACES = "--overwrite replaces them"
+_TAKEN = "files of an export that was cut off were there: they are removed"
 
 
 def write_parquet_dataset(
@@ -218,22 +224,27 @@ def write_parquet_objects(
     form, notes = _begun(header, crs, form)
     url = with_endpoint(url, os.environ)
     before = objects_below(url)
+    left = left_behind(url, before, overwrite=overwrite)
+    if left is not None and not overwrite and all(map(left.made, {*before} - {MARK})):
+        before = take_away(url, left, before)
+        notes.say(_TAKEN)
     if before and not overwrite:
-        raise InvalidArgumentError(
-            f"{shown_url(url)} has files already", hints=("--overwrite replaces them",)
-        )
+        raise InvalidArgumentError(f"{shown_url(url)} has files already", hints=(_REPLACES,))
     others = [name for name in before if not name.endswith(".parquet") and name[0] != "_"]
     if others:
         raise InvalidArgumentError(
             f"{shown_url(url)} has something else in it, such as {min(others)}: it is not replaced",
             hints=(_ELSEWHERE,),
         )
+    if left is not None and before:
+        take_away(url, left, ())  # its files go at the end, with all that are there
+        before.remove(MARK)
     run = uuid.uuid4().hex[:12]
 
     def writing(tasks: tuple[Task, ...], number: int) -> Task:
         return task_of(put_part, tasks, number, header, crs, form, url, run)
 
-    with keeping_objects(url, run) as kept:
+    with keeping_objects(url, run, left=left) as kept:
         written: dict[str, int] = {}
         for part in parts.written(writing, f"Writing {header.path}"):
             require_written(url, part.name, part.size)
@@ -241,10 +252,11 @@ def write_parquet_objects(
             for line in part.notes:
                 notes.say(line)
         rows = sum(written.values())
+        require_marked(url, run)
         # Of a part without rows the file only says which columns there are.
         kept |= {name for name, count in written.items() if count or not rows}
-    for name in before:
-        remove_object(object_below(url, name))
+        for name in before:
+            remove_object(object_below(url, name))
     return Written(rows, tuple(notes.lines))
 
 
@@ -272,5 +284,6 @@ def put_part(
         file = Path(folder, name)
         count = write_parquet(file, header.schema, geometries, batches, notes=notes, form=form)
         place = object_below(url, name)
+        require_marked(url, run)
         put_object(place, file)
     yield report_batch(_Part(name, count, object_size(place) or 0, tuple(notes.lines)))

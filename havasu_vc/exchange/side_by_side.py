@@ -3,15 +3,22 @@
 An engine may run a task twice. Names of files begin with those of the run and of the part, and
 end in what each attempt draws, so that none writes to a file of another; what nobody reported
 is removed at the end.
+
+In a bucket a mark stands beside the files until all of them are there. It says which export wrote
+them, and who that is: so those of an export that was killed are known for nobody else's.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import os
 import platform
 import posixpath
+import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -23,10 +30,11 @@ from pyarrow import fs
 
 from havasu_vc.datasets.havasu.owners import parse_value
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, LockedError, StorageError
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.locks import has_ended, still_runs, this_process
 from havasu_vc.store.object_systems import (
     object_size,
     object_system,
@@ -37,18 +45,23 @@ from havasu_vc.store.object_systems import (
 from havasu_vc.store.object_urls import in_bucket, shown_url
 
 __all__ = [
+    "MARK",
     "PART_BYTES",
+    "Mark",
     "Parts",
     "keeping",
     "keeping_objects",
+    "left_behind",
     "object_below",
     "objects_below",
     "parts_of",
     "put_written",
     "require_arrived",
+    "require_marked",
     "require_seen",
     "require_written",
     "rows_of",
+    "take_away",
     "writing_to",
 ]
 
@@ -162,9 +175,10 @@ def writing_to(place: str) -> Iterator[Path]:
         yield Path(given)
 
 
-def put_written(folder: Path, place: str) -> None:
-    """Put the files of a folder into a bucket, if that is the place where they go."""
+def put_written(folder: Path, place: str, run: str) -> None:
+    """Put the files that a run wrote to a folder into a bucket, if that is where they go."""
     if in_bucket(place):
+        require_marked(place, run)
         for file in sorted(folder.iterdir()):
             put_object(object_below(place, file.name), file)
 
@@ -178,16 +192,165 @@ def require_written(place: str, name: str, size: int) -> None:
 
 
 @contextmanager
-def keeping_objects(url: str, run: str) -> Iterator[set[str]]:
-    """Take the names of a run's files below a URL that are to stay; the others go at the end."""
+def keeping_objects(
+    url: str, run: str, *, before: int = -1, left: Mark | None = None
+) -> Iterator[set[str]]:
+    """Mark a URL as a run's, and take the names of its files that stay; the others go at the end.
+
+    With them go files of a run that was killed, which its executors may have put a moment ago.
+    `before` is the version of the table that is there.
+    """
+    mark = _mark_of(run, before)
     kept = set[str]()
+    _AT_WORK.add(run)
     try:
+        _put_mark(url, mark)
         yield kept
+        # What cannot be swept keeps its mark, for the next export to know it by.
+        _sweep(url, mark, kept, left)
+    except BaseException:
+        with suppress(HavasuError):
+            _sweep(url, mark, kept, None)
+        raise
     finally:
-        with suppress(StorageError):
-            for name in objects_below(url):
-                if run in name and name not in kept:
-                    remove_object(object_below(url, name))
+        _AT_WORK.discard(run)
+
+
+def _sweep(url: str, mark: Mark, kept: set[str], left: Mark | None) -> None:
+    for name in objects_below(url):
+        if name not in kept and (mark.made(name) or (left is not None and left.made(name))):
+            remove_object(object_below(url, name))
+    _unmark(url, mark)
+
+
+# The mark of an export that is going on. Readers pass over a name that begins so.
+
+MARK = "_havasu_vc_export.json"
+"""The name of the object that says whose files are beside it."""
+_MARK_BYTES = 10_000
+_RUN = re.compile("[0-9a-f]{12}")
+_AT_WORK: set[str] = set()
+"""Exports of this process that go on: one that failed may have left its mark, and lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An export that writes below a URL, or was killed amid that."""
+
+    run: str
+    """The id that the names of its files hold."""
+    owner: str
+    """Its process, as locks name one."""
+    said: str
+    """The same for people."""
+    before: int = -1
+    """The version of the table that it found."""
+
+    def made(self, name: str) -> bool:
+        """Whether a file is one that the export wrote.
+
+        >>> mark = Mark("0123456789ab", "", "")
+        >>> mark.made("part-00000-0123456789ab.parquet"), mark.made("part-0123456789ab.parquet")
+        (True, False)
+        """
+        return re.fullmatch(rf"part-\d{{5,}}-{self.run}[-.][^/]*parquet", name) is not None
+
+
+def left_behind(url: str, names: Iterable[str], *, overwrite: bool) -> Mark | None:
+    """Return the export whose mark is among the names below a URL, if that was killed.
+
+    Raises `LockedError` while it runs. Where that cannot be told, as of another machine, only
+    somebody who overwrites passes.
+    """
+    if MARK not in names:
+        return None
+    mark = _mark_at(url)
+    if mark is None:
+        return None
+    failed = mark.owner == this_process() and mark.run not in _AT_WORK
+    if not failed and still_runs(mark.owner):
+        raise LockedError(
+            f"{mark.said} exports to {shown_url(url)}",
+            hints=("wait until it has ended, then try again",),
+        )
+    if not (failed or overwrite or has_ended(mark.owner)):
+        raise InvalidArgumentError(
+            f"{shown_url(url)} has files already, of an export by {mark.said} "
+            "that did not end, and may go on",
+            hints=("--overwrite replaces them",),
+        )
+    return mark
+
+
+def take_away(url: str, mark: Mark, names: Iterable[str]) -> list[str]:
+    """Remove an export's mark, and before it those of some files that it wrote; return the rest."""
+    rest = []
+    for name in names:
+        if mark.made(name):
+            remove_object(object_below(url, name))
+        elif name != MARK:
+            rest.append(name)
+    _unmark(url, mark)
+    return rest
+
+
+def require_marked(url: str, run: str) -> None:
+    """Refuse to go on where an export has ended, or another took its place."""
+    mark = _mark_at(url)
+    if mark is None or mark.run != run:
+        whose = "the export has ended" if mark is None else f"{mark.said} exports there"
+        raise LockedError(
+            f"nothing more is written to {shown_url(url)}: {whose}",
+            hints=("wait until others have ended, then export again",),
+        )
+
+
+def _mark_of(run: str, before: int) -> Mark:
+    """Return the mark of an export by this process."""
+    began = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M")
+    said = f"process {os.getpid()} on {platform.node()} (since {began} UTC)"
+    return Mark(run, this_process(), said, before)
+
+
+def _put_mark(url: str, mark: Mark) -> None:
+    """Put a mark below a URL; raises `LockedError` where there is another's."""
+    told = {"run": mark.run, "owner": mark.owner, "said": mark.said, "before": mark.before}
+    put_object(object_below(url, MARK), json.dumps(told).encode())
+    require_marked(url, mark.run)
+
+
+def _unmark(url: str, mark: Mark) -> None:
+    """Remove a mark, if it is still the one that is there."""
+    found = _mark_at(url)
+    if found is not None and found.run == mark.run:
+        remove_object(object_below(url, MARK))
+
+
+def _mark_at(url: str) -> Mark | None:
+    """Return the mark below a URL; None where there is none.
+
+    Raises `InvalidArgumentError` where something else has its name.
+    """
+    place = object_below(url, MARK)
+    system, path = object_system(place)
+    with reporting_store_errors(shown_url(place), "looked at"):
+        if system.get_file_info(path).type is not fs.FileType.File:
+            return None
+        with system.open_input_stream(path) as file:
+            text = file.read(_MARK_BYTES)
+    try:
+        told = json.loads(text)
+        mark = Mark(told["run"], told["owner"], told["said"], told["before"])
+        texts = (mark.run, mark.owner, mark.said)
+        if all(isinstance(each, str) for each in texts) and isinstance(mark.before, int):
+            if _RUN.fullmatch(mark.run) and mark.said.isprintable():
+                return mark
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise InvalidArgumentError(
+        f"{shown_url(place)} is no mark of an export",
+        hints=("remove it, or choose another folder",),
+    )
 
 
 def object_below(url: str, name: str) -> str:
