@@ -86,7 +86,8 @@ def test_places_are_found_and_told_to_git(
             each: offset for each, (offset, _) in model.items()
         }
         assert [found.find(each) for each in absent] == [None] * len(absent)
-        assert told_by_git(b"".join(found.index(bytes(20)))) == model
+        told = told_by_git(b"".join(found.index(bytes(20))))
+        assert list(told.items()) == sorted(model.items())
 
 
 @pytest.mark.parametrize("together", [0, 1, 100, 1_000])
@@ -120,7 +121,8 @@ def test_ids_that_begin_alike_are_sorted() -> None:
     found = ObjectPlaces()
     found.add_all(list(model), *zip(*model.values(), strict=True))
 
-    assert told_by_git(b"".join(found.index(bytes(20)))) == model
+    told = told_by_git(b"".join(found.index(bytes(20))))
+    assert list(told.items()) == sorted(model.items())
 
 
 @pytest.mark.parametrize("seed", range(3))
