@@ -1,0 +1,66 @@
+"""DuckDB with its extension for Iceberg, in a Python of its own, which reads tables one by one.
+
+The extension fits one DuckDB, so it is not the DuckDB of the tests (`scripts/engines.sh`).
+"""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+__all__ = ["Reader", "reading"]
+
+_READER = """
+import base64, glob, json, os, sys
+import duckdb, duckdb_extension_avro, duckdb_extension_iceberg
+import pyarrow as pa
+database = duckdb.connect()
+for each in (duckdb_extension_avro, duckdb_extension_iceberg):
+    folder = os.path.dirname(each.__file__)
+    (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)
+    database.execute(f"LOAD '{path}'")
+# Without it a UUID would be a text.
+database.execute("SET TimeZone = 'UTC'; SET arrow_lossless_conversion = true")
+for line in sys.stdin:
+    try:
+        query = f"SELECT * FROM iceberg_scan('{json.loads(line)}')"
+        found = database.execute(query).to_arrow_table()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, found.schema) as stream:
+            stream.write_table(found)
+        answer = {"rows": base64.b64encode(sink.getvalue()).decode()}
+    except duckdb.Error as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Reader:
+    """A DuckDB that waits for names of tables."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def read(self, table: Path) -> pa.Table:
+        """Return a table, of a folder or a document of metadata."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(str(table)) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
+
+
+@contextmanager
+def reading(python: Path) -> Iterator[Reader]:
+    """Start a DuckDB and end it."""
+    with subprocess.Popen(
+        [python, "-c", _READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Reader(process)
+        assert process.stdin is not None
+        process.stdin.close()
