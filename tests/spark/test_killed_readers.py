@@ -1,4 +1,4 @@
-"""Executors are killed while a command reads a whole table: what comes out is right all the same.
+"""Executors or the driver are killed while a command reads a whole table: what comes out is right.
 
 Nothing is left of what they had begun, neither here nor in the bucket.
 """
@@ -108,3 +108,19 @@ def test_executors_are_killed(cluster: Cluster, repo: Repo, what: str) -> None:
     assert killed, said[-3000:]
     assert process.returncode == 0, said[-3000:]
     check(cluster, place, repo, what, before)
+
+
+def test_the_driver_is_killed(cluster: Cluster, repo: Repo) -> None:
+    """The same command succeeds at once, though its executors may still end."""
+    place = "s3://cluster/out-driver"
+    before = objects(repo.config.get("havasu.data.url") or "")
+    words = [word.replace("PLACE", place) for word in COMMANDS["export"]]
+    process = begin(cluster, repo, *words)
+    assert until(process, lambda: any(name.endswith(".parquet") for name in objects(place)))
+    process.kill()
+    process.communicate()
+    again = begin(cluster, repo, *words)
+    _, said = again.communicate(timeout=300)
+
+    assert again.returncode == 0, said[-3000:]
+    check(cluster, place, repo, "export", before)
