@@ -16,10 +16,12 @@ __all__ = ["Reader", "reading"]
 
 _READER = """
 import base64, glob, json, os, sys
-import duckdb, duckdb_extension_avro, duckdb_extension_iceberg
+import duckdb, duckdb_extension_avro, duckdb_extension_iceberg, duckdb_extension_spatial
 import pyarrow as pa
 database = duckdb.connect()
-for each in (duckdb_extension_avro, duckdb_extension_iceberg):
+extensions = [duckdb_extension_avro, duckdb_extension_iceberg]
+extensions += [duckdb_extension_spatial] if "spatial" in sys.argv else []
+for each in extensions:
     folder = os.path.dirname(each.__file__)
     (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)
     database.execute(f"LOAD '{path}'")
@@ -56,10 +58,10 @@ class Reader:
 
 
 @contextmanager
-def reading(python: Path) -> Iterator[Reader]:
-    """Start a DuckDB and end it."""
+def reading(python: Path, *extensions: str) -> Iterator[Reader]:
+    """Start a DuckDB, with some more extensions, and end it."""
     with subprocess.Popen(
-        [python, "-c", _READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, "-c", _READER, *extensions], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         yield Reader(process)
         assert process.stdin is not None
