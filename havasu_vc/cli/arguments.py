@@ -193,7 +193,8 @@ def split_revisions(
         return tuple(arguments), tuple(after)
     revisions: list[str] = []
     for argument in arguments[:most]:
-        if not _looks_like_range(argument):
+        left_out = argument.startswith("^") and is_revision(argument[1:])
+        if not (left_out or _looks_like_range(argument)):
             if ":" in argument or not is_revision(argument):
                 break
             if is_dataset(argument):

@@ -68,8 +68,13 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
             ends = resolve_range(repo.git, text)
             starts.append(ends.new)
             hide += [ends.old.commit] if ends.old.commit else []
+        elif text.startswith("^"):
+            left_out = repo.resolve(text[1:]).commit
+            hide += [left_out] if left_out else []
         else:
             starts.append(repo.resolve(text) if text != "HEAD" else repo.head())
+    if not starts:
+        return  # as git has it, which begins at HEAD only where nothing is named
     if any(each.commit is None for each in starts):
         raise _no_commit(repo)
     start = _with_all(repo, starts, filters)

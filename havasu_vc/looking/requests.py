@@ -83,8 +83,8 @@ class LogRequest:
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
     also: Sequence[str] = ()
-    """More revisions and ranges: what any of them reaches, and what none of the ranges leaves
-    out."""
+    """More revisions and ranges: what any of them reaches, without what a range, or a revision
+    behind `^`, leaves out."""
     every_ref: bool = False
     """Also the commits that any branch, remote branch or tag reaches."""
 

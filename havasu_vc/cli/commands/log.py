@@ -204,7 +204,7 @@ def command(
     output: Path | None,
     form: str | None,
 ) -> int:
-    """Show the commits that lead to a revision, or those of A..B; of several, all together.
+    """Show the commits of a revision, of A..B, or of several together; without those of ^C.
 
     A filter leaves only the commits that changed something: DATASET, DATASET:feature,
     DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.

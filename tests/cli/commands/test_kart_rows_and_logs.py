@@ -87,6 +87,11 @@ def test_a_log_of_several_revisions_has_what_any_reaches(repo: Path) -> None:
     first = subjects("HEAD^")
     assert subjects("main", "side") == subjects("side", "main") == {"main", "side", *first}
     assert subjects("HEAD^..main", "side") == {"main", "side"}
+    for words in (("main", "^side"), ("^side", "main"), ("^side", "main", "--", "shops:1")):
+        assert subjects(*words) == {"main"}
+    assert subjects("^side") == subjects("main", "^main") == set()
+    assert _told(repo, "log", "--graph", "--format=%s", "^side", "main") == "* main\n"
+    assert invoke(["-C", repo, "log", "main", "^nosuch"]).exit_code == 40
     assert subjects("main", "side", "--", "shops:1") == {"main", "side", *first}
     assert subjects("main", "side", "--", "shops:3") == first
     by_line = _told(repo, "log", "--oneline", "main", "side")
