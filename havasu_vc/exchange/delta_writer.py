@@ -32,6 +32,7 @@ from havasu_vc.exchange.delta import (
 )
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry, uuid_text
+from havasu_vc.exchange.export_marks import MARK, TAKEN, Mark, take_left
 from havasu_vc.exchange.native_tables import (
     Boxes,
     logical_type,
@@ -41,8 +42,6 @@ from havasu_vc.exchange.native_tables import (
 )
 from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.exchange.side_by_side import (
-    MARK,
-    Mark,
     Parts,
     keeping,
     keeping_objects,
@@ -106,9 +105,11 @@ def write_delta(
 ) -> Written:
     """Write rows, which come in stored types, as a table or as the next version of one."""
     notes = Notes()
+    if take_left(folder, _version_at, overwrite=overwrite):
+        notes.say(TAKEN)
     old = _table_there(folder, overwrite=overwrite)
     table, schema = _planned(header, notes, plain=plain)
-    with keeping(folder) as (run, kept):
+    with keeping(folder, _version_at) as (run, kept):
         if isinstance(rows, Parts):
             count, files = _written_by_tasks(str(folder), table, rows, run)
         else:
@@ -152,7 +153,7 @@ def write_delta_objects(
         left = None
     elif left is not None:
         take_away(url, left, names)
-        notes.say("files of an export that was cut off were there: they are removed")
+        notes.say(TAKEN)
     table, schema = _planned(header, notes, plain=plain)
     run = uuid.uuid4().hex[:12]
     with keeping_objects(url, run, before=old.version, left=left) as kept:
@@ -200,6 +201,13 @@ def _next(
     )
     operation = "CREATE TABLE AS SELECT" if old.version < 0 else "WRITE"
     return new, format_commit(old, new, now_ms=now_ms(), operation=operation)
+
+
+def _version_at(folder: Path) -> int:
+    """Return the version of the table in a folder; -1 where none has its name yet."""
+    log = folder / LOG
+    begun = log.is_dir() and any(not name.startswith(".") for name in os.listdir(log))
+    return read_log(folder).version if begun else -1
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:

@@ -24,6 +24,7 @@ from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry
+from havasu_vc.exchange.export_marks import TAKEN, take_left
 from havasu_vc.exchange.native_tables import (
     Boxes,
     edges_of,
@@ -87,13 +88,15 @@ def write_iceberg_3(
     """Write rows, which come in stored types, as a table or as the next snapshot of one."""
     notes = Notes()
     folder = Path(os.path.abspath(folder))
+    if take_left(folder, _version_at, overwrite=overwrite):
+        notes.say(TAKEN)
     old = _table_there(folder, overwrite=overwrite)
     plan = _plan(header, notes)
     if old is not None:
         _require_same_types(old, plan, folder)
     data = folder / "data"
     with reporting_storage_errors(folder):
-        with keeping(data) as (run, kept):
+        with keeping(folder, _version_at, "data") as (run, kept):
             if isinstance(rows, Parts):
                 files = _written_by_tasks(data, header, rows, run, notes)
             else:
@@ -101,6 +104,11 @@ def write_iceberg_3(
             _commit(folder, old, plan, files, overwrite=overwrite)
             kept |= {Path(local_path(file.path)).name for file in files}
     return Written(sum(file.record_count for file in files), tuple(notes.lines))
+
+
+def _version_at(folder: Path) -> int:
+    """Return the version of the table in a folder; -1 where there is none."""
+    return read_table(folder).version if table_exists(folder) else -1
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> Table | None:

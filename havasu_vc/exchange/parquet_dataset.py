@@ -27,10 +27,10 @@ from havasu_vc.datasets.havasu.owners import report_batch
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export import Written, outgoing_geometries
 from havasu_vc.exchange.export_columns import Notes
+from havasu_vc.exchange.export_marks import MARK, TAKEN
 from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.exchange.side_by_side import (
-    MARK,
     Parts,
     keeping_objects,
     left_behind,
@@ -60,7 +60,6 @@ __all__ = ["write_parquet_dataset", "write_parquet_objects"]
 _ATTEMPTS, _PARTS = "attempts", "parts"
 _ELSEWHERE = "choose another folder"
 _REPLACES = "--overwrite replaces them"
-_TAKEN = "files of an export that was cut off were there: they are removed"
 
 
 def write_parquet_dataset(
@@ -227,7 +226,7 @@ def write_parquet_objects(
     left = left_behind(url, before, overwrite=overwrite)
     if left is not None and not overwrite and all(map(left.made, {*before} - {MARK})):
         before = take_away(url, left, before)
-        notes.say(_TAKEN)
+        notes.say(TAKEN)
     if before and not overwrite:
         raise InvalidArgumentError(f"{shown_url(url)} has files already", hints=(_REPLACES,))
     others = [name for name in before if not name.endswith(".parquet") and name[0] != "_"]

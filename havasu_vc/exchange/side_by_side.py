@@ -10,12 +10,8 @@ them, and who that is: so those of an export that was killed are known for nobod
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import os
 import platform
 import posixpath
-import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,10 +27,20 @@ from pyarrow import fs
 from havasu_vc.datasets.havasu.owners import parse_value
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError, LockedError, StorageError
+from havasu_vc.exchange.export_marks import (
+    MARK,
+    MOST_BYTES,
+    Mark,
+    Version,
+    mark_folder,
+    mark_of,
+    parse_mark,
+    require_ended,
+    take_away_of,
+)
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.store.locks import has_ended, still_runs, this_process
 from havasu_vc.store.object_systems import (
     object_size,
     object_system,
@@ -45,9 +51,7 @@ from havasu_vc.store.object_systems import (
 from havasu_vc.store.object_urls import in_bucket, shown_url
 
 __all__ = [
-    "MARK",
     "PART_BYTES",
-    "Mark",
     "Parts",
     "keeping",
     "keeping_objects",
@@ -138,26 +142,46 @@ def require_arrived(file: Path, size: int) -> None:
 
 
 @contextmanager
-def keeping(folder: Path) -> Iterator[tuple[str, set[str]]]:
+def keeping(folder: Path, version: Version, inside: str = "") -> Iterator[tuple[str, set[str]]]:
     """Make a folder, give a run a name, and take the names of its files that are to stay.
 
-    Files whose names have the run's after a number, as in `part-00000-RUN-…`, go at the end, and
-    so do folders that were made and hold nothing then.
+    They are `inside` of it, and those of no other name go at the end. Where the work fails all
+    goes that was made, unless the table got a new `version` nevertheless. Where there is no table
+    yet the folder is marked until there is.
     """
     run, kept = uuid.uuid4().hex[:12], set[str]()
+    files = folder / inside
     with reporting_storage_errors(folder):
-        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        made = [each for each in (files, *files.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+    before = version(folder)
+    mark = mark_of(run)
     try:
+        if before < 0:
+            mark_folder(folder, mark)
+        files.mkdir(exist_ok=True)
         yield run, kept
+        _sweep_folder(files, run, kept)
+        (folder / MARK).unlink(missing_ok=True)
+    except BaseException:
+        with suppress(OSError, HavasuError):
+            if before < 0:
+                take_away_of(folder, mark, version)
+            elif version(folder) == before:
+                _sweep_folder(files, run, set())
+        raise
     finally:
-        for path in folder.glob(f"*-{run}-*"):
-            if path.name not in kept:
-                with suppress(OSError):
-                    path.unlink()
+        mark.end()
         for each in made:
             with suppress(OSError):
                 each.rmdir()
+
+
+def _sweep_folder(files: Path, run: str, kept: set[str]) -> None:
+    for path in files.glob(f"*-{run}-*"):
+        if path.name not in kept:
+            with suppress(OSError):
+                path.unlink()
 
 
 # The same in a bucket, where a file is put when it is whole on the disk of whoever writes it.
@@ -200,9 +224,8 @@ def keeping_objects(
     With them go files of a run that was killed, which its executors may have put a moment ago.
     `before` is the version of the table that is there.
     """
-    mark = _mark_of(run, before)
+    mark = mark_of(run, before)
     kept = set[str]()
-    _AT_WORK.add(run)
     try:
         _put_mark(url, mark)
         yield kept
@@ -213,7 +236,7 @@ def keeping_objects(
             _sweep(url, mark, kept, None)
         raise
     finally:
-        _AT_WORK.discard(run)
+        mark.end()
 
 
 def _sweep(url: str, mark: Mark, kept: set[str], left: Mark | None) -> None:
@@ -223,37 +246,7 @@ def _sweep(url: str, mark: Mark, kept: set[str], left: Mark | None) -> None:
     _unmark(url, mark)
 
 
-# The mark of an export that is going on. Readers pass over a name that begins so.
-
-MARK = "_havasu_vc_export.json"
-"""The name of the object that says whose files are beside it."""
-_MARK_BYTES = 10_000
-_RUN = re.compile("[0-9a-f]{12}")
-_AT_WORK: set[str] = set()
-"""Exports of this process that go on: one that failed may have left its mark, and lives."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """An export that writes below a URL, or was killed amid that."""
-
-    run: str
-    """The id that the names of its files hold."""
-    owner: str
-    """Its process, as locks name one."""
-    said: str
-    """The same for people."""
-    before: int = -1
-    """The version of the table that it found."""
-
-    def made(self, name: str) -> bool:
-        """Whether a file is one that the export wrote.
-
-        >>> mark = Mark("0123456789ab", "", "")
-        >>> mark.made("part-00000-0123456789ab.parquet"), mark.made("part-0123456789ab.parquet")
-        (True, False)
-        """
-        return re.fullmatch(rf"part-\d{{5,}}-{self.run}[-.][^/]*parquet", name) is not None
+# The mark of an export to a bucket.
 
 
 def left_behind(url: str, names: Iterable[str], *, overwrite: bool) -> Mark | None:
@@ -267,18 +260,7 @@ def left_behind(url: str, names: Iterable[str], *, overwrite: bool) -> Mark | No
     mark = _mark_at(url)
     if mark is None:
         return None
-    failed = mark.owner == this_process() and mark.run not in _AT_WORK
-    if not failed and still_runs(mark.owner):
-        raise LockedError(
-            f"{mark.said} exports to {shown_url(url)}",
-            hints=("wait until it has ended, then try again",),
-        )
-    if not (failed or overwrite or has_ended(mark.owner)):
-        raise InvalidArgumentError(
-            f"{shown_url(url)} has files already, of an export by {mark.said} "
-            "that did not end, and may go on",
-            hints=("--overwrite replaces them",),
-        )
+    require_ended(mark, shown_url(url), overwrite=overwrite)
     return mark
 
 
@@ -305,17 +287,9 @@ def require_marked(url: str, run: str) -> None:
         )
 
 
-def _mark_of(run: str, before: int) -> Mark:
-    """Return the mark of an export by this process."""
-    began = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M")
-    said = f"process {os.getpid()} on {platform.node()} (since {began} UTC)"
-    return Mark(run, this_process(), said, before)
-
-
 def _put_mark(url: str, mark: Mark) -> None:
     """Put a mark below a URL; raises `LockedError` where there is another's."""
-    told = {"run": mark.run, "owner": mark.owner, "said": mark.said, "before": mark.before}
-    put_object(object_below(url, MARK), json.dumps(told).encode())
+    put_object(object_below(url, MARK), mark.text())
     require_marked(url, mark.run)
 
 
@@ -337,20 +311,8 @@ def _mark_at(url: str) -> Mark | None:
         if system.get_file_info(path).type is not fs.FileType.File:
             return None
         with system.open_input_stream(path) as file:
-            text = file.read(_MARK_BYTES)
-    try:
-        told = json.loads(text)
-        mark = Mark(told["run"], told["owner"], told["said"], told["before"])
-        texts = (mark.run, mark.owner, mark.said)
-        if all(isinstance(each, str) for each in texts) and isinstance(mark.before, int):
-            if _RUN.fullmatch(mark.run) and mark.said.isprintable():
-                return mark
-    except (ValueError, LookupError, TypeError):
-        pass
-    raise InvalidArgumentError(
-        f"{shown_url(place)} is no mark of an export",
-        hints=("remove it, or choose another folder",),
-    )
+            text = file.read(MOST_BYTES)
+    return parse_mark(text, shown_url(place))
 
 
 def object_below(url: str, name: str) -> str:

@@ -61,7 +61,10 @@ class Reader:
 def reading(python: Path, *extensions: str) -> Iterator[Reader]:
     """Start a DuckDB, with some more extensions, and end it."""
     with subprocess.Popen(
-        [python, "-c", _READER, *extensions], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, "-c", _READER, *extensions],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         yield Reader(process)
         assert process.stdin is not None

@@ -73,6 +73,9 @@ ONCE = {
     "clone": ("die:rename .*/remotes/origin/HEAD", "kill:openat new/.*/workspace-lock"),
     # git does not say that it could not write what it fetched, and no data was brought.
     "fetch": ("eio:write .*/FETCH_HEAD",),
+    # What was begun was in the way of the same command.
+    "export (delta)": ("kill:link out/_delta_log/.*", "kill:fchmod out/.*"),
+    "export (iceberg-v3)": ("eio:fsync out/metadata", "kill:rename out/_havasu.*"),
     # Others waited an hour for the dead.
     "prune": ("kill:openat .*/logs/refs/havasu/prune/.*",),
     # What git left locked, here and there, stayed so.

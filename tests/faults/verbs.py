@@ -131,6 +131,11 @@ def upgrade(folder: Path) -> Story:
     return story(({OLDER: {}},), {"parcels": rows})
 
 
+def export(folder: Path) -> Story:
+    _, versions = begin(folder)
+    return story(versions)
+
+
 @contextmanager
 def by_owners() -> Iterator[None]:
     """Have small tables dealt with as large ones: by owners of intervals of keys."""
@@ -194,6 +199,14 @@ VERBS = (
     Scene("merge (owners)", merge_cells, (*HERE, "merge", "side"), within=by_owners),
     Scene(
         "commit (owners)", commit_workspace, (*HERE, "commit", "-m", "m"), (44,), within=by_owners
+    ),
+    *(
+        Scene(
+            f"export ({form})",
+            export,
+            (*HERE, "export", "points", "out", "--to", form, "--overwrite"),
+        )
+        for form in ("delta", "iceberg-v3", "parquet-dataset")
     ),
     Scene(
         "import --replace (owners)",

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.exchange.side_by_side import MARK
+from havasu_vc.exchange.export_marks import MARK
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.test_far_exports import names, system
