@@ -200,6 +200,7 @@ VERBS = (
     Scene(
         "commit (owners)", commit_workspace, (*HERE, "commit", "-m", "m"), (44,), within=by_owners
     ),
+    Scene("export (file)", export, (*HERE, "export", "points", "out.gpkg", "--overwrite")),
     *(
         Scene(
             f"export ({form})",
