@@ -77,7 +77,10 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         if not dropped:
             raise
         result = CommitResult(None, repo.head_branch, {}, as_edits=True)
-    if result.commit is None and not dropped and not (request.dry_run or result.as_edits):
+    nothing = result.commit is None and not dropped and not (request.dry_run or result.as_edits)
+    if nothing and is_called_kart() and request.message is None:
+        return  # what was edited is dropped by then
+    if nothing:
         raise NoChangesError(f"there is nothing to restore: it is as it is at {request.source}")
     _print(invocation, result, dry_run=request.dry_run)
     tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
