@@ -277,9 +277,9 @@ def test_which_merges_owners_make(tmp_path: Path) -> None:
     plans = forked(datasets, renamed(3, name="ours"), renamed(9, name="theirs"))
     other = Schema((SCHEMA.fields[0], replace(SCHEMA.fields[1], required=True)), (2,))
     assert can_merge_owned(plans, SCHEMAS)
+    assert can_merge_owned(plans, replace(SCHEMAS, without=SCHEMA)), "columns that come back"
     for schemas in (
         replace(SCHEMAS, merged=replace(SCHEMA, identifier_ids=())),
-        replace(SCHEMAS, without=SCHEMA),
         replace(SCHEMAS, base=other),
         replace(SCHEMAS, theirs=other),
         MergeSchemas(other, other, other, other),
