@@ -121,8 +121,11 @@ def require_ended(mark: Mark, folder: str, *, overwrite: bool) -> None:
 # A folder where a table begins. One that stands needs no mark: others may write versions of it at
 # the same time, and files of none are passed over, until somebody vacuums.
 
-_OF_THE_TABLE = frozenset({"metadata", "_delta_log"})
-"""Folders whose documents make a table of files; where there is none, they began to."""
+_OF_THE_TABLE = re.compile(
+    r"metadata/(\.[^/]+|[^/]+\.avro|v\d+\.metadata\.json|version-hint\.text)"
+    r"|_delta_log/(\.[^/]+|\d{20}\.json)"
+)
+"""Documents that make a table of files; where there is no table, an export began them."""
 
 
 def mark_folder(folder: Path, mark: Mark) -> None:
@@ -179,7 +182,7 @@ def _take_begun(folder: Path) -> None:
 
 
 def _is_of(mark: Mark, path: Path) -> bool:
-    first, *rest = path.parts
-    if first in _OF_THE_TABLE or path.name.startswith(f".{MARK}-"):
+    name = path.as_posix()
+    if _OF_THE_TABLE.fullmatch(name) or name.startswith(f".{MARK}-"):
         return True
-    return mark.made("/".join(rest) if first == "data" else str(path))
+    return mark.made(name.removeprefix("data/"))

@@ -130,6 +130,24 @@ def test_nothing_of_others_goes(repo: Repo, tmp_path: Path, to: str) -> None:
     assert set(folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize("inside", ["metadata", "_delta_log", "data"])
+@pytest.mark.parametrize("to", STAGES)
+def test_nor_what_stands_in_folders_of_tables(
+    repo: Repo, tmp_path: Path, to: str, inside: str
+) -> None:
+    folder = tmp_path / "out"
+    assert export(repo, folder, to, at="_write_files late")[0] == -signal.SIGKILL
+    (folder / inside).mkdir(exist_ok=True)
+    (folder / inside / "notes.txt").write_text("mine")
+    before = set(folder.rglob("*"))
+
+    refused, said = export(repo, folder, to)
+
+    assert refused != 0
+    assert said.startswith("Error: ")
+    assert set(folder.rglob("*")) == before
+
+
 def test_who_may_live_is_waited_for(repo: Repo, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert export(repo, folder, "delta", at="_write_files late")[0] == -signal.SIGKILL
