@@ -58,10 +58,14 @@ def test_a_dry_commit_works_where_nothing_may_be_written(tmp_path: Path, tables:
     assert real.stderr.splitlines()[0].endswith("cannot be written: permission denied")
 
 
-def test_what_spares_work_may_be_read_by_whoever_reads_the_repository(tmp_path: Path) -> None:
+def test_what_spares_work_may_be_read_by_whoever_reads_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("havasu_vc.datasets.havasu.soundness.MANY", 1)
     repo, _ = _read_only(tmp_path)
-    modes = {path.stat().st_mode & 0o044 for path in (repo / ".git/havasu/keys").iterdir()}
-    assert modes == {0o044}
+    kept = repo / ".git/havasu"
+    for files in ([*(kept / "keys").iterdir()], [*kept.rglob("standing/*")]):
+        assert {path.stat().st_mode & 0o044 for path in files} == {0o044}
 
 
 def _read_only(

@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,12 +28,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.deltas import ChangedDelta, Delta
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.sound import RECORDS
 
@@ -457,18 +458,9 @@ def keep_record(memory: Path, record: Record) -> None:
     data = sink.getvalue()
     place = memory / RECORDS / f"{_name(record.table)}.{record.files}"
     # It only spares work next time; the repository may be read-only, or the disk full.
-    with contextlib.suppress(OSError):
-        place.parent.mkdir(exist_ok=True)
-        number, name = tempfile.mkstemp(prefix=".", dir=place.parent)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(hashlib.sha256(data).digest())
-                file.write(data)
-            os.replace(name, place)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+    with contextlib.suppress(OSError, HavasuError):
+        checksum = hashlib.sha256(data).digest()
+        replace_file(place, b"".join((checksum, data)), durable=False)
         for old in _records(memory, record.table)[_KEPT:]:
             old.unlink(missing_ok=True)
 
