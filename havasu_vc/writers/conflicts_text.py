@@ -51,28 +51,33 @@ def write_conflicts_text(
 ) -> int:
     """Print conflicts, or what `summary` asks for; return how many."""
     total = 0
+    shown = _flat if options.flat else _nested
     for dataset in datasets:
         total += conflict_total(dataset)
-        if options.flat and not summary:
-            for text in _parts(dataset, options, full=True):
-                out.write(text)
-            continue
-        if options.flat and summary == 1:
-            out.write("".join(f"{printable(label)}\n" for label in labels_of(dataset)))
-            continue
-        if options.flat:
-            continue
-        if summary > 1:
-            lines = count_lines({dataset.path: counts_of(dataset)})
-            out.write("".join(f"{line}\n" for line in lines))
-            continue
-        out.write(f"{printable(dataset.path)}:\n")
-        for text in _parts(dataset, options, full=not summary):
-            out.write(text)
-        out.write("\n")
+        out.writelines(shown(dataset, options, summary))
     if options.flat and summary > 1:
         out.write(f"{total} conflicts\n")
     return total
+
+
+def _nested(dataset: ConflictedDataset, options: WriterOptions, summary: int) -> Iterator[str]:
+    """Yield a dataset's conflicts below its name."""
+    if summary > 1:
+        for line in count_lines({dataset.path: counts_of(dataset)}):
+            yield f"{line}\n"
+        return
+    yield f"{printable(dataset.path)}:\n"
+    yield from _parts(dataset, options, full=not summary)
+    yield "\n"
+
+
+def _flat(dataset: ConflictedDataset, options: WriterOptions, summary: int) -> Iterator[str]:
+    """Yield a dataset's conflicts without a name above them; of a count, nothing."""
+    if not summary:
+        yield from _parts(dataset, options, full=True)
+    elif summary == 1:
+        for label in labels_of(dataset):
+            yield f"{printable(label)}\n"
 
 
 def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) -> Iterator[str]:
