@@ -187,7 +187,7 @@ class _LayerWriter:
                     yield self._outgoing(batch, count[0], losses, arrow)
                 count[0] += batch.num_rows
 
-        options = {"FID": self._fid, **layer_metadata(self._header, self._table)}
+        options = {"FID": self._fid, **layer_metadata(self._header, self._table, path)}
         how: dict[str, Any] = {
             "layer": self._table, "driver": "GPKG", "append": append, "layer_options": options,
         }  # fmt: skip

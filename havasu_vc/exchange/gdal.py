@@ -10,9 +10,11 @@ whatever it recognises, and some formats it knows read other files.
 from __future__ import annotations
 
 import re
+import sqlite3
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,7 @@ def write_stream(
             raise
 
     reader = pa.RecordBatchReader.from_batches(schema, kept())
+    how, later = _apart(how)
     try:
         with gdal_errors(path, writing=True):
             module.raw.write_arrow(reader, path, **how)
@@ -146,3 +149,34 @@ def write_stream(
         if failed and not isinstance(failed[0], GeneratorExit):
             raise failed[0] from error
         raise
+    if later:
+        _describe(path, how["layer"], later)
+
+
+# Long titles and descriptions of a GeoPackage's layers: GDAL has many copies of each in memory.
+
+_LONG = 1 << 16
+
+
+def _apart(how: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return how a layer is written, and long texts of it that are written by themselves."""
+    options = dict(how.get("layer_options") or {})
+    # No two layers have one title: what stands for it is of no other.
+    short = {"IDENTIFIER": uuid.uuid4().hex, "DESCRIPTION": ""}
+    later = {name: options[name] for name in short if len(options.get(name, "")) > _LONG}
+    if how["driver"] != "GPKG" or not later:
+        return dict(how), {}
+    return {**how, "layer_options": options | {name: short[name] for name in later}}, later
+
+
+def _describe(path: str, layer: str, texts: Mapping[str, str]) -> None:
+    """Write texts of a layer into a GeoPackage that is there."""
+    columns = ", ".join(f"{name.lower()} = ?" for name in texts)
+    try:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(
+                f"UPDATE gpkg_contents SET {columns} WHERE table_name = ?",
+                (*texts.values(), layer),
+            )
+    except sqlite3.Error as error:
+        raise StorageError(f"{Path(path).name} cannot be written: {error}") from error

@@ -84,9 +84,7 @@ def write_rows(
     """Write the rows of a dataset, as the registry of formats calls it."""
     wanted = form if isinstance(form, GdalForm) else GdalForm()
     name = wanted.layer or path.stem
-    metadata = layer_metadata(header, name)
-    if _is_taken(path, metadata["IDENTIFIER"], name):
-        metadata["IDENTIFIER"] = f"{name}: {metadata['IDENTIFIER']}"
+    metadata = layer_metadata(header, name, path)
     layer = GdalLayer(name, header.schema, geometries, metadata, wanted)
     return write_gdal(path, layer, batches, format=format, notes=notes)
 
@@ -100,11 +98,12 @@ def _is_taken(path: Path, title: str, layer: str) -> bool:
         return database.execute(query, (title, layer)).fetchone() is not None
 
 
-def layer_metadata(header: DatasetHeader, name: str) -> dict[str, str]:
-    """Return title and description as a GeoPackage has them."""
+def layer_metadata(header: DatasetHeader, name: str, path: Path) -> dict[str, str]:
+    """Return title and description as a GeoPackage has them, which may have other layers."""
     title, description = header.meta.get("title"), header.meta.get("description")
+    identifier = str(title).strip() if title else name
     return {
-        "IDENTIFIER": str(title).strip() if title else name,
+        "IDENTIFIER": f"{name}: {identifier}" if _is_taken(path, identifier, name) else identifier,
         "DESCRIPTION": str(description).strip() if description else "",
     }
 

@@ -48,6 +48,7 @@ from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import (
     BASE,
     CLUSTERED,
+    COMMENT,
     COMMIT,
     FLAVOUR,
     TREE,
@@ -363,13 +364,14 @@ class TableDraft:
     ) -> TableMetadata:
         """Return the metadata whose current snapshot is one of those that were added."""
         log = LogEntry(self.now, snapshot.snapshot_id)
+        others = {name: text for name, text in self.made.properties.items() if name != COMMENT}
         return replace(
             self.made,
             last_updated_ms=self.now,
             current_snapshot_id=snapshot.snapshot_id,
             references=references,
             snapshot_log=(*self.made.snapshot_log, log),
-            properties={**self.made.properties, **properties},
+            properties={**others, **properties},
         )
 
     def show_refs(self, others: Mapping[str, OtherRef]) -> dict[str, RefState]:

@@ -16,6 +16,7 @@ from havasu_vc.tables.table import Table
 __all__ = [
     "BASE",
     "CLUSTERED",
+    "COMMENT",
     "COMMIT",
     "DATASET",
     "FLAVOUR",
@@ -37,10 +38,14 @@ FLAVOUR = "havasu-vc.flavour"
 """The engine that the table, or a snapshot, was written for."""
 COMMIT = "havasu-vc.commit"
 """Of a snapshot: the git commit it was made of."""
+COMMENT = "comment"
+"""The title of the dataset, unless it has none or a long one."""
 TREE = "havasu-vc.tree"
 """Of a snapshot: the tree of the dataset's internals."""
 CLUSTERED = "havasu-vc.clustered"
 """Of a snapshot with files of a clustered version: the tree of that version's internals."""
+_LONGEST_COMMENT = 1 << 16
+"""A title beyond that is the dataset's alone: every version of a table repeats its properties."""
 
 _WRITING = {
     "write.format.default": "parquet",
@@ -71,8 +76,8 @@ def dataset_properties(view: DatasetInFiles, flavour: Flavour) -> dict[str, str]
     """Return the properties that every table of a dataset has, wherever it is."""
     found = dict(view.properties.others)
     title = view.header.meta.get("title")
-    if isinstance(title, str):
-        found["comment"] = title
+    if isinstance(title, str) and len(title) <= _LONGEST_COMMENT:
+        found[COMMENT] = title
     found |= _WRITING
     if not view.partition.fields:
         # Sorting anew for every insert costs more than it saves; folds sort.

@@ -229,6 +229,15 @@ def test_columns_and_descriptions_are_altered(repo: Repo) -> None:
     repo.set_meta("points", {"title": "Points of interest"})
     assert_clustered(repo)
     assert table_at(repo).metadata.properties["comment"] == "Points of interest"
+    # What every version of a table repeats is no place for a long text.
+    repo.set_meta("points", {"title": "x" * 70_000})
+    assert_clustered(repo)
+    assert "comment" not in table_at(repo).metadata.properties
+    assert repo.get_meta("points", ["title"]) == {"title": "x" * 70_000}
+    repo.set_meta("points", {"title": "Points"})
+    assert table_at(repo).metadata.properties["comment"] == "Points"
+    repo.set_meta("points", {"title": None})
+    assert "comment" not in table_at(repo).metadata.properties
     fields = columns(repo)
     fields[2]["name"] = "label"
     repo.set_meta("points", {"schema.json": [*fields, {**fields[2], "id": "x", "name": "more"}]})

@@ -63,6 +63,19 @@ def test_a_copy_without_edits_has_nothing_to_commit(filled: CheckedRepo, copy: P
         filled.repo.commit_from(copy)
 
 
+def test_datasets_of_one_title_are_layers_of_a_copy(filled: CheckedRepo, tmp_path: Path) -> None:
+    filled.import_(write(tmp_path / "more.parquet", points(5)), "more", options=BY_ID)
+    for name in ("points", "more"):
+        filled.set_meta(name, {"title": "Points of the town"})
+    file = tmp_path / "both.gpkg"
+    filled.checkout_as(file)
+    with closing(sqlite3.connect(file)) as opened:
+        titles = {row[0] for row in opened.execute("SELECT identifier FROM gpkg_contents")}
+    assert "Points of the town" in titles and len(titles) == 2
+    execute(file, "update more set name = 'edited' where id = 3")
+    assert filled.commit_from(file).changes.keys() == {"more"}
+
+
 def test_edits_come_back(filled: CheckedRepo, copy: Path) -> None:
     execute(
         copy,

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=1)
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 MOST_BYTES = 64 * 1024 * 1024
 """A document beyond this is refused before it is parsed."""
@@ -29,8 +30,8 @@ MOST_BYTES = 64 * 1024 * 1024
 
 def format_json(value: Any) -> bytes:
     """Return a value as the bytes of a document: one fact a line, keys as given."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
-    return text.encode() + b"\n"
+    # What it holds may be long: no more than two copies of it are there at a time.
+    return "".join((*_ENCODER.iterencode(value), "\n")).encode()
 
 
 def parse_json(data: bytes, where: str) -> Any:

@@ -13,7 +13,6 @@ Our Hilbert orders have no counterpart in Iceberg and are written as no order.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -119,6 +118,10 @@ _SECOND_REQUIRES = (
 
 def format_metadata(metadata: TableMetadata, *, flavour: Flavour = Flavour.HAVASU) -> bytes:
     """Return the bytes of a table's metadata."""
+    return format_json(_document(metadata, flavour))
+
+
+def _document(metadata: TableMetadata, flavour: Flavour) -> dict[str, Any]:
     if metadata.format_version not in (1, 2):
         raise UnsupportedVersionError(
             f"tables of Iceberg {metadata.format_version} are not written",
@@ -153,7 +156,7 @@ def format_metadata(metadata: TableMetadata, *, flavour: Flavour = Flavour.HAVAS
     if not metadata.table_uuid:
         del value["table-uuid"]
     others = {name: item for name, item in metadata.others.items() if name not in _KNOWN}
-    return format_json({**value, **others})
+    return {**value, **others}
 
 
 def _references(metadata: TableMetadata) -> dict[str, Any]:
@@ -516,8 +519,7 @@ def format_metadata_3(metadata: TableMetadata, types: NativeTypes) -> bytes:
 
     Each snapshot says `first-row-id` and `added-rows` among its others.
     """
-    second = format_metadata(replace(metadata, format_version=2), flavour=Flavour.ICEBERG)
-    value = json.loads(second)
+    value = _document(replace(metadata, format_version=2), Flavour.ICEBERG)
     del value["havasu.format-version"]
     value["format-version"] = 3
     value["schemas"] = with_type_texts(value["schemas"], types)

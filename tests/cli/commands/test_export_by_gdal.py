@@ -45,6 +45,33 @@ def test_layers_and_options_are_the_drivers(places: Path, tmp_path: Path) -> Non
     assert columns == ["id", "g", "name"]
 
 
+def said_of(file: Path) -> dict[str, tuple[str, str]]:
+    """Return titles and descriptions of the layers of a GeoPackage."""
+    with closing(sqlite3.connect(file)) as opened:
+        found = opened.execute("SELECT table_name, identifier, description FROM gpkg_contents")
+        return {name: (title, text) for name, title, text in found}
+
+
+def test_texts_of_layers_may_be_long(places: Path, tmp_path: Path) -> None:
+    file, long, longer = tmp_path / "out.gpkg", "Places ä " * 9_000, "of the town\n" * 20_000
+    (tmp_path / "title").write_text(long)
+    (tmp_path / "text").write_text(longer)
+    texts = (f"title=@{tmp_path / 'title'}", f"description=@{tmp_path / 'text'}")
+    succeed(invoke(["-C", places, "meta", "set", "places", *texts]))
+    for layer in ("one", "two"):
+        succeed(invoke(["-C", places, "export", "places", file, "--layer", layer]))
+    long, longer = long.strip(), longer.strip()
+    assert said_of(file) == {"one": (long, longer), "two": (f"two: {long}", longer)}
+    assert pyogrio.read_info(file, layer="one")["layer_metadata"]["IDENTIFIER"] == long
+    assert [len(pyogrio.read_dataframe(file, layer=name)) for name in ("one", "two")] == [4, 4]
+    copy = tmp_path / "copy.gpkg"
+    succeed(invoke(["-C", places, "checkout", "--as", copy]))
+    assert said_of(copy) == {"places": (long, longer)}
+    succeed(invoke(["-C", places, "import", file, "one:new"]))
+    told = succeed(invoke(["-C", places, "meta", "get", "new", "title", "-o", "json"])).stdout
+    assert json.loads(told)["new"]["title"] == long
+
+
 @pytest.mark.parametrize(("driver", "end"), [("ESRI Shapefile", "shp"), ("gpkg", "gpkg")])
 def test_a_driver_may_stand_before_the_file(
     places: Path, tmp_path: Path, driver: str, end: str
