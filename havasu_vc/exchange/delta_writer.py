@@ -32,7 +32,7 @@ from havasu_vc.exchange.delta import (
 )
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry, uuid_text
-from havasu_vc.exchange.export_marks import MARK, TAKEN, Mark, take_left
+from havasu_vc.exchange.export_marks import TAKEN, Mark, take_left
 from havasu_vc.exchange.native_tables import (
     Boxes,
     logical_type,
@@ -52,7 +52,7 @@ from havasu_vc.exchange.side_by_side import (
     require_marked,
     require_written,
     rows_of,
-    take_away,
+    take_over,
     writing_to,
 )
 from havasu_vc.formats.delta import (
@@ -82,7 +82,7 @@ from havasu_vc.model.types import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.store.object_systems import create_object
+from havasu_vc.store.object_systems import create_object, object_bytes, object_size, put_object
 from havasu_vc.store.object_urls import shown_url, with_endpoint
 
 __all__ = [
@@ -133,40 +133,35 @@ def write_delta_objects(
     url = with_endpoint(url, os.environ)
     names = objects_below(url)
     left = left_behind(url, names, overwrite=overwrite)
-    old = DeltaLog()
     stands = any(name.startswith(f"{LOG}/") for name in names)
-    if stands:
-        old = log_in_bucket(place)
-        if not overwrite and not (left is not None and _made_it(left, old)):
-            raise InvalidArgumentError(
-                f"there is a table at {shown_url(url)} already",
-                hints=("--overwrite makes another version of it",),
-            )
-        old = _writable(old, shown_url(url))
-    elif left is None or not all(map(left.made, {*names} - {MARK})):
-        if names:
-            raise InvalidArgumentError(
-                f"something else is at {shown_url(url)}", hints=("choose another folder",)
-            )
-    if left is not None and stands and old.version != left.before:
-        take_away(url, left, ())  # it may have made a version, to which its files belong
-        left = None
-    elif left is not None:
-        take_away(url, left, names)
+    old = _writable(log_in_bucket(place), shown_url(url)) if stands else DeltaLog()
+    by_left = left is not None and _made_it(left, old)
+    left = take_over(url, names, left, old.version, by_left=by_left, overwrite=overwrite)
+    if left is not None:
         notes.say(TAKEN)
     table, schema = _planned(header, notes, plain=plain)
     run = uuid.uuid4().hex[:12]
-    with keeping_objects(url, run, before=old.version, left=left) as kept:
+    with keeping_objects(url, run, before=old.version, left=left, as_table=True) as kept:
         count, files = _written_by_tasks(url, table, parts, run)
         new, commit = _next(old, table, schema, files)
         require_marked(url, run)
-        if create_object(object_below(url, f"{LOG}/{new.version:020}.json"), commit) is not True:
+        kept |= {file.path for file in files}
+        if not _put_commit(object_below(url, f"{LOG}/{new.version:020}.json"), commit):
+            kept.clear()
             raise InvalidArgumentError(
                 f"another process wrote version {new.version} of the table at {shown_url(url)}",
                 hints=("export again",),
             )
-        kept |= {file.path for file in files}
     return Written(count, tuple(notes.lines))
+
+
+def _put_commit(place: str, commit: bytes) -> bool:
+    """Make a commit appear in a bucket, and return whether the one that is there is ours."""
+    made = create_object(place, commit)
+    if made is None and object_size(place) is None:
+        put_object(place, commit)
+    # What seems to be another's is ours where the answer to our first try was lost.
+    return bool(made) or object_bytes(place) == commit
 
 
 def _made_it(mark: Mark, log: DeltaLog) -> bool:

@@ -66,7 +66,12 @@ class Mark:
         >>> mark.made("part-00000-0123456789ab.parquet"), mark.made("part-0123456789ab.parquet")
         (True, False)
         """
-        return re.fullmatch(rf"(part-)?\d{{5,}}-{self.run}[-.][^/]*parquet", name) is not None
+        own = rf"(data/)?(part-)?\d{{5,}}-{self.run}[-.][^/]*parquet"
+        return re.fullmatch(own, name) is not None
+
+    def began(self, name: str) -> bool:
+        """Whether a file is one that the export wrote where no table stood before."""
+        return self.made(name) or _OF_THE_TABLE.fullmatch(name) is not None
 
     def text(self) -> bytes:
         """Return what stands in the mark."""
@@ -183,6 +188,4 @@ def _take_begun(folder: Path) -> None:
 
 def _is_of(mark: Mark, path: Path) -> bool:
     name = path.as_posix()
-    if _OF_THE_TABLE.fullmatch(name) or name.startswith(f".{MARK}-"):
-        return True
-    return mark.made(name.removeprefix("data/"))
+    return mark.began(name) or name.startswith(f".{MARK}-")

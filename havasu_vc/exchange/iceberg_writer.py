@@ -8,10 +8,9 @@ to it since; the rows of that are new ones, since a dataset knows keys and not r
 from __future__ import annotations
 
 import os
-import secrets
-import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -21,10 +20,17 @@ import pyarrow.parquet as pq
 from havasu_vc.datasets.havasu.owners import report_batch
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import split_offsets
-from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
+from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgumentError
 from havasu_vc.exchange.export import Written
-from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry
-from havasu_vc.exchange.export_marks import TAKEN, take_left
+from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
+from havasu_vc.exchange.export_marks import TAKEN, Mark, take_left
+from havasu_vc.exchange.iceberg_versions import (
+    Plan,
+    known_types,
+    next_version,
+    plain_field,
+    require_same_types,
+)
 from havasu_vc.exchange.native_tables import (
     Boxes,
     edges_of,
@@ -37,45 +43,48 @@ from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.exchange.side_by_side import (
     Parts,
     keeping,
-    require_arrived,
-    require_seen,
+    keeping_objects,
+    left_behind,
+    objects_below,
+    put_written,
+    require_marked,
+    require_written,
     rows_of,
+    take_over,
+    writing_to,
 )
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.properties import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
 from havasu_vc.formats.iceberg.metadata import corner_of
-from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry, native_type_text
-from havasu_vc.formats.iceberg.values import (
-    MAIN,
-    DataFile,
-    Flavour,
-    LogEntry,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-    Reference,
-    Snapshot,
-    Status,
-    TableMetadata,
-)
+from havasu_vc.formats.iceberg.native_geometry import NativeTypes, native_type_text
+from havasu_vc.formats.iceberg.values import DataFile, Flavour, TableMetadata
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
-from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
-from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import Table, local_path, location_of, read_table, table_exists
+from havasu_vc.store.object_urls import shown_url, with_endpoint
+from havasu_vc.tables.bucket import BucketPlaces, BucketTable, folder_of_copies
+from havasu_vc.tables.publishing import logged, publish
+from havasu_vc.tables.snapshots import live_files
+from havasu_vc.tables.table import (
+    Table,
+    TableFolders,
+    local_path,
+    location_of,
+    read_table,
+    table_exists,
+)
 
-__all__ = ["write_iceberg_3"]
+__all__ = ["write_iceberg_3", "write_iceberg_3_objects"]
 
 _GLOBE = Bounds(-180, -90, 180, 90)
 _TRIES = 5
+_DATA = "data"
+"""The folder of a table's data files."""
 
 
 def write_iceberg_3(
@@ -90,20 +99,123 @@ def write_iceberg_3(
     folder = Path(os.path.abspath(folder))
     if take_left(folder, _version_at, overwrite=overwrite):
         notes.say(TAKEN)
-    old = _table_there(folder, overwrite=overwrite)
+    home = _InFolder(folder, overwrite)
+    old = home.newest()
     plan = _plan(header, notes)
     if old is not None:
-        _require_same_types(old, plan, folder)
-    data = folder / "data"
+        require_same_types(old, plan, home.said)
     with reporting_storage_errors(folder):
-        with keeping(folder, _version_at, "data") as (run, kept):
+        with keeping(folder, _version_at, _DATA) as (run, kept):
             if isinstance(rows, Parts):
-                files = _written_by_tasks(data, header, rows, run, notes)
+                files = _written_by_tasks(str(folder), header, rows, run, notes)
             else:
-                files = _write_files(data, plan, rows, f"00000-{run}")
-            _commit(folder, old, plan, files, overwrite=overwrite)
+                files = _write_files(folder / _DATA, plan, rows, f"00000-{run}")
+            _commit(home, old, plan, files)
             kept |= {Path(local_path(file.path)).name for file in files}
     return Written(sum(file.record_count for file in files), tuple(notes.lines))
+
+
+def write_iceberg_3_objects(
+    url: str, header: DatasetHeader, parts: Parts, *, overwrite: bool = False
+) -> Written:
+    """Write the rows of each part to a bucket, then the version of a table there that has them."""
+    notes, home = Notes(), _InBucket(url)
+    url = with_endpoint(url, os.environ)
+    names = objects_below(url)
+    left = left_behind(url, names, overwrite=overwrite)
+    old = home.newest()
+    version = -1 if old is None else old.version
+    by_left = left is not None and old is not None and _made_it(left, old)
+    left = take_over(url, names, left, version, by_left=by_left, overwrite=overwrite)
+    if left is not None:
+        notes.say(TAKEN)
+    plan = _plan(header, notes)
+    if old is not None:
+        require_same_types(old, plan, home.said)
+    run = uuid.uuid4().hex[:12]
+    with keeping_objects(url, run, before=version, left=left, as_table=True) as kept:
+        written = _written_by_tasks(url, header, parts, run, notes)
+        names = [f"{_DATA}/{Path(local_path(file.path)).name}" for file in written]
+        at = f"{home.location}/"
+        files = [replace(file, path=at + name) for file, name in zip(written, names, strict=True)]
+        require_marked(url, run)
+        kept |= {*names}
+        try:
+            _commit(home, old, plan, files)
+        except ConcurrentChangeError:
+            kept.clear()
+            raise
+    return Written(sum(file.record_count for file in files), tuple(notes.lines))
+
+
+def _made_it(mark: Mark, table: Table) -> bool:
+    """Whether a table is the one that an export made, which was killed right after."""
+    if mark.before >= 0 or table.version != 1 or table.metadata.snapshot is None:
+        return False
+    files = live_files(table, table.metadata.snapshot.snapshot_id)
+    names = [table.places.name(each.file.path) for each in files]
+    return bool(names) and all(map(mark.made, names))
+
+
+class _InFolder:
+    """A table in a folder of this machine."""
+
+    def __init__(self, folder: Path, overwrite: bool) -> None:
+        self.folder = folder
+        self.said = str(folder)
+        self.location = location_of(folder)
+        self.places = TableFolders([folder])
+        self._overwrite = overwrite
+
+    def newest(self) -> Table | None:
+        """Return the table as it is now; None where there is none."""
+        if not table_stands(self.folder, table_exists, overwrite=self._overwrite):
+            return None
+        return _of_version_3(read_table(self.folder), self.said)
+
+    def publish(self, old: Table | None, new: TableMetadata, types: NativeTypes) -> None:
+        """Make metadata the version after another."""
+        publish(old, self.folder, new, types=types)
+
+
+class _InBucket:
+    """A table in a bucket, whose documents are made in a folder of copies."""
+
+    def __init__(self, url: str) -> None:
+        self._table = BucketTable(url)
+        self.folder = folder_of_copies(self._table.url)
+        self.location = self._table.url
+        self.said = shown_url(self.location)
+        self.places = BucketPlaces(self._table, self.folder)
+
+    def newest(self) -> Table | None:
+        """Return the table as it is now; None where there is none."""
+        if not self._table.versions():
+            return None
+        return _of_version_3(self._table.read(self.folder), self.said)
+
+    def publish(self, old: Table | None, new: TableMetadata, types: NativeTypes) -> None:
+        """Send what was written for a version, then make metadata the one after another."""
+        sent = self.places.unsent
+        try:
+            self.places.send_written()
+            if old is not None:
+                new = logged(new, old)
+            version = 1 if old is None else old.version + 1
+            self._table.publish(new, version, Flavour.ICEBERG, types)
+        except ConcurrentChangeError:
+            with suppress(HavasuError):
+                self._table.remove(sent)
+            raise
+
+
+def _of_version_3(table: Table, said: str) -> Table:
+    if table.metadata.format_version < 3:
+        raise InvalidArgumentError(
+            f"the table at {said} is of Iceberg {table.metadata.format_version}",
+            hints=("choose another folder, or write --to iceberg",),
+        )
+    return table
 
 
 def _version_at(folder: Path) -> int:
@@ -111,37 +223,7 @@ def _version_at(folder: Path) -> int:
     return read_table(folder).version if table_exists(folder) else -1
 
 
-def _table_there(folder: Path, *, overwrite: bool) -> Table | None:
-    if not table_stands(folder, table_exists, overwrite=overwrite):
-        return None
-    table = read_table(folder)
-    if table.metadata.format_version < 3:
-        raise InvalidArgumentError(
-            f"the table at {folder} is of Iceberg {table.metadata.format_version}",
-            hints=("choose another folder, or write --to iceberg",),
-        )
-    return table
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The form of a table, decided before a row is written."""
-
-    schema: Schema
-    """Its columns, geometries as plain bytes."""
-    geometries: Mapping[str, OutgoingGeometry]
-    """The columns of geometries, by name."""
-    types: Mapping[int, str]
-    """Their types in version 3, by name."""
-    properties: Mapping[str, str]
-    """The properties that those types name."""
-    arrow: pa.Schema
-    """The columns of data files."""
-    globe: frozenset[str] = frozenset()
-    """Geometries whose edges run on the globe."""
-
-
-def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
+def _plan(header: DatasetHeader, notes: Notes) -> Plan:
     geometries = {
         each.name: outgoing_geometry(each, header.crs, None, notes)
         for each in header.schema.geometries
@@ -155,14 +237,14 @@ def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
         logical[name] = logical_type(geometry, native.crs)
     if any(column.raster is not None for column in header.schema.fields):
         notes.say("rasters are written as structs; no reader knows them for rasters")
-    fields = tuple(_plain(column) for column in header.schema.fields)
+    fields = tuple(plain_field(column) for column in header.schema.fields)
     arrow = [
         arrow_field(column).with_type(logical[column.name])
         if column.name in geometries
         else arrow_field(column)
         for column in fields
     ]
-    return _Plan(
+    return Plan(
         Schema(fields, header.schema.identifier_ids),
         geometries,
         types,
@@ -172,20 +254,11 @@ def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
     )
 
 
-def _plain(column: Field) -> Field:
-    """Return a column without what only Havasu says of it."""
-    type_ = column.type if column.geometry is None else Primitive.BINARY
-    return replace(
-        column, type=type_, geometry=None, raster=None, extra=(), source_type=None,
-        physical_name=None,
-    )  # fmt: skip
-
-
 @dataclass
 class _Seen:
     """Measures of the geometries of one file."""
 
-    plan: _Plan
+    plan: Plan
     rows: int = 0
     boxes: Boxes = field(default_factory=Boxes)
 
@@ -213,15 +286,16 @@ class _Seen:
 
 
 def _written_by_tasks(
-    data: Path, header: DatasetHeader, parts: Parts, run: str, notes: Notes
+    place: str, header: DatasetHeader, parts: Parts, run: str, notes: Notes
 ) -> list[DataFile]:
     def writing(tasks: tuple[Task, ...], number: int) -> Task:
-        return task_of(write_part, tasks, number, header, str(data), run)
+        return task_of(write_part, tasks, number, header, place, run)
 
     files: list[DataFile] = []
     for written, lines in parts.written(writing, f"Writing {header.path}"):
         for file in written:
-            require_arrived(Path(local_path(file.path)), file.file_size)
+            name = Path(local_path(file.path)).name
+            require_written(place, f"{_DATA}/{name}", file.file_size)
         files += written
         for line in lines:
             notes.say(line)
@@ -230,21 +304,21 @@ def _written_by_tasks(
 
 @kernel
 def write_part(
-    tasks: tuple[Task, ...], number: int, header: DatasetHeader, data: str, run: str
+    tasks: tuple[Task, ...], number: int, header: DatasetHeader, place: str, run: str
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of tasks to data files, and report these and notes."""
-    folder = Path(data)
-    require_seen(folder, folder.parent)
-    batches = rows_of(tasks, number)
-    if batches is None:
-        return
-    notes = Notes()
-    files = _write_files(folder, _plan(header, notes), batches, f"{number:05}-{run}")
+    with writing_to(place, _DATA) as folder:
+        batches = rows_of(tasks, number)
+        if batches is None:
+            return
+        notes = Notes()
+        files = _write_files(folder, _plan(header, notes), batches, f"{number:05}-{run}")
+        put_written(folder, place, run, _DATA)
     yield report_batch((files, tuple(notes.lines)))
 
 
 def _write_files(
-    data: Path, plan: _Plan, batches: Iterator[pa.RecordBatch], name: str
+    data: Path, plan: Plan, batches: Iterator[pa.RecordBatch], name: str
 ) -> list[DataFile]:
     groups = row_groups_of(batches)
     files: list[DataFile] = []
@@ -288,7 +362,7 @@ def _described(path: Path, seen: _Seen) -> DataFile:
 
 
 def _commit(
-    folder: Path, old: Table | None, plan: _Plan, files: list[DataFile], *, overwrite: bool
+    home: _InFolder | _InBucket, old: Table | None, plan: Plan, files: list[DataFile]
 ) -> None:
     """Publish a snapshot of the files; once more on top of what others published meanwhile.
 
@@ -297,162 +371,20 @@ def _commit(
     """
     for last in (*[False] * (_TRIES - 1), True):
         try:
-            _publish(folder, old, plan, files)
+            _publish(home, old, plan, files)
         except ConcurrentChangeError:
             if last:
                 raise
-            old = _table_there(folder, overwrite=overwrite)
+            old = home.newest()
             if old is not None:
-                _require_same_types(old, plan, folder)
+                require_same_types(old, plan, home.said)
         else:
             return
 
 
-def _publish(folder: Path, old: Table | None, plan: _Plan, files: list[DataFile]) -> None:
+def _publish(
+    home: _InFolder | _InBucket, old: Table | None, plan: Plan, files: list[DataFile]
+) -> None:
     """Make a snapshot of the files, and of no others, the table's current one."""
-    metadata = _metadata(folder, old, plan)
-    before = metadata.snapshot
-    first, added = metadata.next_row_id, sum(file.record_count for file in files)
-    bare = Snapshot(
-        secrets.randbits(62) + 1,
-        metadata.last_sequence_number + 1,
-        metadata.last_updated_ms,
-        None,
-        parent_id=None if before is None else before.snapshot_id,
-        schema_id=metadata.current_schema_id,
-    )
-    manifests: list[ManifestFile] = []
-    if files:
-        entries = [ManifestEntry(Status.ADDED, file) for file in files]
-        written = _manifest(folder, entries, metadata, bare, plan, metadata.default_spec_id)
-        manifests.append(replace(written, first_row_id=first))
-    for spec_id, entries in () if old is None else _deleted_entries(old, bare):
-        written = _manifest(folder, entries, metadata, bare, plan, spec_id)
-        is_data = written.content is ManifestContent.DATA
-        manifests.append(replace(written, first_row_id=first + added if is_data else None))
-    listed = write_manifest_list(folder, manifests, bare, format_version=3)
-    rows = {"added-data-files": len(files), "added-records": added}
-    rows |= {"total-data-files": len(files), "total-records": added}
-    snapshot = replace(
-        bare,
-        manifest_list=location_of(listed),
-        summary={
-            "operation": "append" if before is None else "overwrite",
-            **{name: str(count) for name, count in rows.items()},
-        },
-        others={"first-row-id": first, "added-rows": added},
-    )
-    made = replace(
-        metadata,
-        last_sequence_number=snapshot.sequence_number,
-        current_snapshot_id=snapshot.snapshot_id,
-        snapshots={**metadata.snapshots, snapshot.snapshot_id: snapshot},
-        references={**metadata.references, MAIN: Reference(snapshot.snapshot_id)},
-        snapshot_log=(
-            *metadata.snapshot_log,
-            LogEntry(snapshot.timestamp_ms, snapshot.snapshot_id),
-        ),
-        next_row_id=first + added,
-    )
-    publish(old, folder, made, types={**_known_types(old), **plan.types})
-
-
-def _manifest(
-    folder: Path,
-    entries: Sequence[ManifestEntry],
-    metadata: TableMetadata,
-    snapshot: Snapshot,
-    plan: _Plan,
-    spec_id: int,
-) -> ManifestFile:
-    return write_manifest(
-        folder,
-        entries,
-        metadata,
-        spec_id=spec_id,
-        snapshot=snapshot,
-        flavour=Flavour.ICEBERG,
-        types=plan.types,
-    )
-
-
-def _deleted_entries(old: Table, snapshot: Snapshot) -> Iterator[tuple[int, list[ManifestEntry]]]:
-    """Yield what says that the files of the snapshot before are gone."""
-    for manifest in manifests_of(old, old.metadata.snapshot):
-        entries = [
-            replace(each, status=Status.DELETED, snapshot_id=snapshot.snapshot_id)
-            for each in read_manifest(old, manifest)
-            if each.status is not Status.DELETED
-        ]
-        if entries:
-            yield manifest.spec_id, entries
-
-
-def _metadata(folder: Path, old: Table | None, plan: _Plan) -> TableMetadata:
-    """Return what the table says before the new snapshot."""
-    now = int(time.time() * 1000)
-    if old is None:
-        return TableMetadata(
-            str(uuid.uuid4()),
-            location_of(folder),
-            now,
-            plan.schema.last_id,
-            {0: plan.schema},
-            0,
-            {0: PartitionSpec()},
-            0,
-            {0: SortOrder()},
-            0,
-            format_version=3,
-            properties=dict(plan.properties),
-        )
-    known = old.metadata
-    schemas = {
-        number: Schema(tuple(map(_plain, schema.fields)), schema.identifier_ids)
-        for number, schema in known.schemas.items()
-    }
-    same = [number for number, schema in schemas.items() if schema == plan.schema]
-    schema_id = same[-1] if same else max(schemas) + 1
-    specs = dict(known.partition_specs)
-    free = [number for number, spec in specs.items() if not spec.fields]
-    spec_id = free[0] if free else max(specs) + 1
-    specs.setdefault(spec_id, PartitionSpec((), spec_id))
-    return replace(
-        known,
-        last_updated_ms=max(now, known.last_updated_ms + 1),
-        last_column_id=max(plan.schema.last_id, known.last_column_id),
-        schemas={**schemas, schema_id: plan.schema},
-        current_schema_id=schema_id,
-        partition_specs=specs,
-        default_spec_id=spec_id,
-        properties={**known.properties, **plan.properties},
-    )
-
-
-def _known_types(old: Table | None) -> dict[int, str]:
-    """Return the native types that the columns of a table have."""
-    types: dict[int, str] = {}
-    for schema in () if old is None else old.metadata.schemas.values():
-        for column in schema.geometries:
-            crs = (column.geometry.crs if column.geometry else None) or DEFAULT_CRS
-            native = NativeGeometry(crs, column.edges)
-            types[column.id] = native_type_text(native)
-    return types
-
-
-def _require_same_types(old: Table, plan: _Plan, folder: Path) -> None:
-    """Refuse what a table cannot become: its older snapshots must still be what they are."""
-    known = _known_types(old)
-    for number, text in plan.types.items():
-        before = known.get(number, text)
-        if before != text:
-            name = plan.schema.by_id[number].name
-            raise InvalidArgumentError(
-                f"column {name!r} of the table at {folder} is {before}, and would be {text}",
-                hints=("choose another folder",),
-            )
-    if old.metadata.defaults or old.metadata.write_defaults:
-        raise InvalidArgumentError(
-            f"the table at {folder} was given default values by others",
-            hints=("choose another folder",),
-        )
+    new = next_version(home.folder, home.places, home.location, old, plan, files)
+    home.publish(old, new, {**known_types(old), **plan.types})

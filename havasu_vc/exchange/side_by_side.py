@@ -66,6 +66,7 @@ __all__ = [
     "require_written",
     "rows_of",
     "take_away",
+    "take_over",
     "writing_to",
 ]
 
@@ -188,23 +189,23 @@ def _sweep_folder(files: Path, run: str, kept: set[str]) -> None:
 
 
 @contextmanager
-def writing_to(place: str) -> Iterator[Path]:
-    """Give the folder to write to, which is that of a place or, for a bucket, one of its own."""
+def writing_to(place: str, inside: str = "") -> Iterator[Path]:
+    """Give the folder to write to: one `inside` of a place or, for a bucket, one of its own."""
     if not in_bucket(place):
-        folder = Path(place)
-        require_seen(folder, folder)
+        folder = Path(place, inside)
+        require_seen(folder, Path(place))
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="havasu-vc-") as given:
         yield Path(given)
 
 
-def put_written(folder: Path, place: str, run: str) -> None:
-    """Put the files that a run wrote to a folder into a bucket, if that is where they go."""
+def put_written(folder: Path, place: str, run: str, inside: str = "") -> None:
+    """Put the files that a run wrote to a folder inside of a bucket's, if that is where they go."""
     if in_bucket(place):
         require_marked(place, run)
         for file in sorted(folder.iterdir()):
-            put_object(object_below(place, file.name), file)
+            put_object(object_below(place, posixpath.join(inside, file.name)), file)
 
 
 def require_written(place: str, name: str, size: int) -> None:
@@ -217,12 +218,13 @@ def require_written(place: str, name: str, size: int) -> None:
 
 @contextmanager
 def keeping_objects(
-    url: str, run: str, *, before: int = -1, left: Mark | None = None
+    url: str, run: str, *, before: int = -1, left: Mark | None = None, as_table: bool = False
 ) -> Iterator[set[str]]:
     """Mark a URL as a run's, and take the names of its files that stay; the others go at the end.
 
     With them go files of a run that was killed, which its executors may have put a moment ago.
-    `before` is the version of the table that is there.
+    `before` is the version of the table that is there. Where work on a table fails once files are
+    to stay, a version may name them: nothing goes then, and the mark tells the next export.
     """
     mark = mark_of(run, before)
     kept = set[str]()
@@ -232,8 +234,9 @@ def keeping_objects(
         # What cannot be swept keeps its mark, for the next export to know it by.
         _sweep(url, mark, kept, left)
     except BaseException:
-        with suppress(HavasuError):
-            _sweep(url, mark, kept, None)
+        if not (as_table and kept):
+            with suppress(HavasuError):
+                _sweep(url, mark, kept, None)
         raise
     finally:
         mark.end()
@@ -274,6 +277,42 @@ def take_away(url: str, mark: Mark, names: Iterable[str]) -> list[str]:
             rest.append(name)
     _unmark(url, mark)
     return rest
+
+
+def take_over(
+    url: str,
+    names: Sequence[str],
+    left: Mark | None,
+    version: int,
+    *,
+    by_left: bool,
+    overwrite: bool,
+) -> Mark | None:
+    """Have a place for the version of a table after one, -1 for none; files there have names.
+
+    What an export `left` that was killed goes, unless that came to its version; it is returned
+    then, as its executors may still write. Its first version, `by_left`, needs no overwriting.
+    """
+    if version >= 0 and not (overwrite or by_left):
+        raise InvalidArgumentError(
+            f"there is a table at {shown_url(url)} already",
+            hints=("--overwrite makes another version of it",),
+        )
+    if version < 0 and names:
+        if left is None or not all(name == MARK or left.began(name) for name in names):
+            raise InvalidArgumentError(
+                f"something else is at {shown_url(url)}", hints=("choose another folder",)
+            )
+    if left is None:
+        return None
+    if version >= 0 and version != left.before:
+        _unmark(url, left)  # it may have made a version, to which its files belong
+        return None
+    for name in names:
+        if name != MARK and (left.made(name) or (version < 0 and left.began(name))):
+            remove_object(object_below(url, name))
+    _unmark(url, left)
+    return left
 
 
 def require_marked(url: str, run: str) -> None:

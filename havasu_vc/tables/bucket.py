@@ -27,6 +27,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,7 +39,8 @@ from havasu_vc.errors import (
     CorruptionError,
     InvalidArgumentError,
 )
-from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
+from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3, parse_metadata
+from havasu_vc.formats.iceberg.native_geometry import NativeTypes
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -214,13 +216,23 @@ class BucketTable:
             self._system.copy_file(path, f"{self._root}/{name}")
         return True
 
-    def publish(self, metadata: TableMetadata, version: int, flavour: Flavour) -> bytes:
+    def publish(
+        self,
+        metadata: TableMetadata,
+        version: int,
+        flavour: Flavour,
+        types: NativeTypes = MappingProxyType({}),
+    ) -> bytes:
         """Make metadata the version of a number, and return its document.
 
+        `types` are those of columns that version 3 calls otherwise than our schema does.
         Raises `ConcurrentChangeError` when there is one of that number, or a later one.
         """
         name = f"v{version}.metadata.json"
-        document = format_metadata(metadata, flavour=flavour)
+        if metadata.format_version > 2:
+            document = format_metadata_3(metadata, types)
+        else:
+            document = format_metadata(metadata, flavour=flavour)
         parse_metadata(document, name)  # what every reader will see, or no version
         if max(self.versions(), default=0) >= version:
             raise self._overtaken()
@@ -331,6 +343,11 @@ class BucketPlaces(TableFolders):
         """Take note of a file that is to be sent before a version names it."""
         self._written[path.relative_to(self._home).as_posix()] = path
         return self.spelled(path)
+
+    @property
+    def unsent(self) -> list[str]:
+        """The names of files that were written and are still to be sent."""
+        return list(self._written)
 
     def send_written(self) -> None:
         """Send the files that were written since this was done last."""

@@ -111,7 +111,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     return ExportResult(str(request.file if far else file), written.rows, notes)
 
 
-_IN_BUCKETS = ("delta", "iceberg", _PARQUET_DATASET)
+_IN_BUCKETS = ("delta", "iceberg", "iceberg-v3", _PARQUET_DATASET)
 """Formats that are written to a bucket."""
 _IN_PARTS = ("delta", "iceberg-v3", _PARQUET_DATASET)
 """Formats of several files, which are written side by side."""
@@ -132,9 +132,11 @@ def _write_parts(
                 return write_delta_objects(place, header, parts, **how)
             return write_delta(file, header, parts, **how)
     if request.format == "iceberg-v3":
-        from havasu_vc.exchange.iceberg_writer import write_iceberg_3
+        from havasu_vc.exchange.iceberg_writer import write_iceberg_3, write_iceberg_3_objects
 
-        with _parts(repo, view, header, None) as parts:
+        with _parts(repo, view, header, None, far=far) as parts:
+            if far:
+                return write_iceberg_3_objects(place, header, parts, overwrite=overwrite)
             return write_iceberg_3(file, header, parts, overwrite=overwrite)
     from havasu_vc.exchange.parquet_dataset import write_parquet_dataset, write_parquet_objects
 
@@ -206,7 +208,7 @@ def _goes_far(request: ExportRequest) -> bool:
         raise InvalidArgumentError(
             f"a bucket, as in {shown_url(str(request.file))}, takes folders of files alone",
             hints=(
-                "--to parquet-dataset, --to delta or --to iceberg writes one",
+                "--to parquet-dataset, delta, iceberg or iceberg-v3 writes one",
                 "or write to a file here, and put that there",
             ),
         )

@@ -1,5 +1,6 @@
 """Folders of files are exported to a bucket, by whoever runs the tasks."""
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +17,11 @@ from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
+from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError, StorageError
+from havasu_vc.exchange.export_marks import MARK
 from havasu_vc.model.task import Task
-from havasu_vc.store.object_systems import put_object
+from havasu_vc.store.object_systems import create_object, put_object
+from havasu_vc.tables.bucket import BucketTable
 from tests.cli.conftest import invoke
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
@@ -217,7 +220,115 @@ def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folde
     assert sorted(shown.scan().to_arrow()["id"].to_pylist()) == WANTED
 
 
-@pytest.mark.parametrize("how", [("--to", "iceberg-v3"), (), ("--changes", "HEAD^...HEAD")])
+def rows_of_iceberg_3(place: str, endpoint: str, version: int) -> list[int]:
+    """Return the keys in a version of a table, as PyIceberg reads it, which reads no geometry."""
+    told = {"s3.endpoint": endpoint, "s3.region": "us-east-1"}
+    table = StaticTable.from_metadata(f"{place}/metadata/v{version}.metadata.json", told)
+    assert table.metadata.format_version == 3 and table.location() == place
+    return sorted(table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+
+def test_a_table_of_iceberg_3_is_written_and_gets_versions(
+    repo: Repo, bucket: tuple[Path, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"s3://exports/{folder}"
+    words = ("-C", repo.path, "export", "big", place, "--to", "iceberg-v3")
+    made = run(*words)
+    assert made.exit_code == 0 and f"Wrote 3,200 rows of big to {place}" in made.output
+    assert rows_of_iceberg_3(place, bucket[1], 1) == WANTED
+    if LocalEngine.apart:
+        assert files(repo) == [], "no file came here"
+    again = run(*words)
+    assert again.exit_code != 0 and "there is a table at" in again.stderr
+    before = names(folder)
+
+    def failing(url: str, content: Path | bytes) -> None:
+        put_object(url, content)
+        if "parquet" in url:
+            raise EngineError("this worker has had enough")
+
+    with monkeypatch.context() as patch, pytest.raises(HavasuError, match="had enough"):
+        patch.setattr("havasu_vc.exchange.side_by_side.put_object", failing)
+        repo.export("big", place, format="iceberg-v3", overwrite=True)
+    assert names(folder) == before
+    assert run(*words, "--overwrite").exit_code == 0
+    assert rows_of_iceberg_3(place, bucket[1], 2) == WANTED
+    assert rows_of_iceberg_3(place, bucket[1], 1) == WANTED, "the version before is what it was"
+    back = repo.import_(f"iceberg:{place}", "again", options=BY_ID)
+    assert back.datasets["again"].inserts == len(WANTED)
+    assert repo.dataset("again").schema.by_name["geom"].geometry is not None
+
+
+def test_a_version_of_iceberg_3_that_another_writer_made_first(
+    repo: Repo, bucket: tuple[Path, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are another version then; where that is made each time, nothing of them stays."""
+    place = f"s3://exports/{folder}"
+    repo.export("big", place, format="iceberg-v3")
+    real, tries = create_object, itertools.count()
+
+    def late(url: str, data: bytes) -> bool | None:
+        if next(tries) == 0:
+            with system().open_input_stream(f"exports/{folder}/metadata/v1.metadata.json") as file:
+                assert real(url, file.read()) is True
+        return real(url, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("havasu_vc.tables.bucket.create_object", late)
+        repo.export("big", place, format="iceberg-v3", overwrite=True, columns=["id", "geom"])
+    assert rows_of_iceberg_3(place, bucket[1], 3) == WANTED
+    repo.import_(f"iceberg:{place}", "seen", options=BY_ID)
+    assert repo.dataset("seen").schema.names == ("id", "geom")
+
+    before = names(folder)
+    with monkeypatch.context() as patch, pytest.raises(HavasuError, match="first"):
+        patch.setattr("havasu_vc.tables.bucket.create_object", lambda url, data: False)
+        patch.setattr(BucketTable, "_read", lambda table, name: b"another's")
+        repo.export("big", place, format="iceberg-v3", overwrite=True)
+    assert names(folder) == before
+
+
+def test_a_version_that_may_be_there_keeps_its_files(
+    repo: Repo, bucket: tuple[Path, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network goes away once it is made; the next export finds it, and goes on."""
+    for to, format_words in (("iceberg-v3", ()), ("delta", ("--plain",))):
+        place = f"s3://exports/{folder}-{to}"
+        words = ("-C", repo.path, "export", "big", place, "--to", to, *format_words)
+
+        def made_and_gone(url: str, data: bytes) -> bool | None:
+            create_object(url, data)
+            raise StorageError("no network")
+
+        with monkeypatch.context() as patch:
+            for module in ("exchange.delta_writer", "tables.bucket"):
+                patch.setattr(f"havasu_vc.{module}.create_object", made_and_gone)
+            failed = run(*words)
+        assert failed.exit_code != 0 and "no network" in failed.stderr
+        if to == "delta":
+            assert rows_of_delta(place, bucket[1]) == (0, WANTED)
+        else:
+            assert rows_of_iceberg_3(place, bucket[1], 1) == WANTED
+        assert run(*words).exit_code == 0
+        assert MARK not in names(f"{folder}-{to}")
+
+
+def test_what_is_no_table_of_iceberg_3_stays(repo: Repo, folder: str) -> None:
+    place = f"s3://exports/{folder}"
+    pq.write_table(pa.table({"x": [1]}), f"exports/{folder}/x.txt", filesystem=system())
+    said = run("-C", repo.path, "export", "big", place, "--to", "iceberg-v3", "--overwrite")
+    assert said.exit_code == 2 and "something else is at" in said.stderr
+    assert run("-C", repo.path, "export", "big", f"{place}-2", "--to", "iceberg").exit_code == 0
+    before = names(f"{folder}-2")
+    words = ("-C", repo.path, "export", "big", f"{place}-2", "--to", "iceberg-v3")
+    said = run(*words, "--overwrite")
+    assert said.exit_code == 2 and "is of Iceberg 2" in said.stderr
+    assert names(f"{folder}-2") == before
+    said = run("-C", repo.path, "export", "big", f"{place}-3?region=x", "--to", "iceberg-v3")
+    assert said.exit_code == 2 and "has no options" in said.stderr and names(f"{folder}-3") == []
+
+
+@pytest.mark.parametrize("how", [("--to", "flatgeobuf"), (), ("--changes", "HEAD^...HEAD")])
 def test_what_is_no_folder_of_files_is_refused(
     repo: Repo,
     folder: str,

@@ -5,6 +5,7 @@ Nothing is removed that no export wrote, nor what one writes that may live.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
 from havasu_vc.exchange.export_marks import MARK
@@ -32,6 +35,7 @@ PROGRAM = """
 import os, signal
 from havasu_vc.cli.start import main
 from havasu_vc.exchange import delta_writer, parquet_dataset, side_by_side
+from havasu_vc.tables import bucket
 from havasu_vc.transfer import exports
 
 exports.PART_BYTES = 20_000
@@ -45,7 +49,7 @@ def signalling(write):
         return done
     return put
 
-modules = (delta_writer, parquet_dataset, side_by_side)
+modules = (bucket, delta_writer, parquet_dataset, side_by_side)
 for module in modules:
     if hasattr(module, call):
         setattr(module, call, signalling(getattr(module, call)))
@@ -105,21 +109,46 @@ def check(folder: str, to: str, *others: str) -> None:
             f"s3://exports/{folder}", storage_options={**given, **S3_ENVIRONMENT}
         )
         rows = table.to_pyarrow_table()
+    elif to == "iceberg-v3":
+        rows, documents = by_pyiceberg(folder)
+        others = (*others, *documents)
     else:
         rows = ds.dataset(f"exports/{folder}", filesystem=system(), format="parquet").to_table()
     assert sorted(rows["id"].to_pylist()) == list(range(COUNT + 300))
-    parts = [name for name in names(folder) if name.startswith("part-")]
-    logs = {name for name in names(folder) if name[0] == "0"}
-    assert len({name.removesuffix(".parquet").split("-")[2] for name in parts}) == max(1, len(logs))
+    parts = [name for name in names(folder) if PART.match(name)]
+    logs = {name for name in names(folder) if name.endswith(".json") and name[0] in "0v"}
+    runs = {found[2] for found in map(PART.match, names(folder)) if found}
+    assert len(runs) == max(1, len(logs))
     assert {*names(folder)} - {*parts} == logs | {*others}
 
 
+def by_pyiceberg(folder: str) -> tuple[pa.Table, list[str]]:
+    """Return what PyIceberg reads of the newest version, and the documents beside its versions.
+
+    All of these are of some version, but those that were put for one which a kill prevented.
+    """
+    (newest,) = sorted(name for name in names(folder) if name.endswith("metadata.json"))[-1:]
+    told = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
+    table = StaticTable.from_metadata(f"s3://exports/{folder}/metadata/{newest}", told)
+    documents = [name for name in names(folder) if name.endswith(".avro")]
+    return table.scan(selected_fields=("id",)).to_arrow(), [*documents, "version-hint.text"]
+
+
+PART = re.compile(r"(part-)?\d{5}-([0-9a-f]{12})[-.].*parquet")
+SECOND = {"parquet-dataset": "part-00001", "delta": "part-00001", "iceberg-v3": "data/00001"}
+"""What the name of the second data file begins with."""
 CUTS = {
     "parquet-dataset": ("_havasu put_object", "part-00001 put_object", "_havasu remove_object"),
     "delta": (
         "_havasu put_object",
         "part-00001 put_object",
         "0000.json create_object",
+        "_havasu remove_object",
+    ),
+    "iceberg-v3": (
+        "_havasu put_object",
+        "data/00001 put_object",
+        "v1.metadata.json create_object",
         "_havasu remove_object",
     ),
 }
@@ -132,7 +161,7 @@ CUTS = {
         for to, cuts in CUTS.items()
         for cut in cuts
         for over in ((), ("--overwrite",))
-        if not (over and "_havasu" in cut) and not (over and to == "delta" and "create" in cut)
+        if not (over and "_havasu" in cut) and not (over and "create" in cut)
     ],
 )
 def test_the_same_command_succeeds(
@@ -158,14 +187,14 @@ def test_the_same_command_succeeds(
 
 @pytest.mark.parametrize("to", CUTS)
 def test_what_is_of_others_stays(repo: Repo, folder: str, to: str) -> None:
-    assert run(repo, folder, to, at=f"part-00001 {KILL} put_object")[0] == -KILL
+    assert run(repo, folder, to, at=f"{SECOND[to]} {KILL} put_object")[0] == -KILL
     for name in ("part-00000-0123456789ab.parquet", "notes.txt"):
         with system().open_output_stream(f"exports/{folder}/{name}") as file:
             file.write(b"somebody's")
         before = names(folder)
         code, said = run(repo, folder, to)
         assert code != 0 and len([line for line in said.splitlines() if "Error" in line]) == 1
-        assert ("something else is at" if to == "delta" else "has files already") in said
+        assert ("has files already" if to == "parquet-dataset" else "something else is at") in said
         assert names(folder) == before
         system().delete_file(f"exports/{folder}/{name}")
     assert run(repo, folder, to)[0] == 0
@@ -174,7 +203,7 @@ def test_what_is_of_others_stays(repo: Repo, folder: str, to: str) -> None:
 
 @pytest.mark.parametrize("to", CUTS)
 def test_an_export_that_lives_is_left_alone(repo: Repo, folder: str, to: str) -> None:
-    process = begin(repo, folder, to, at=f"part-00001 {STOP} put_object")
+    process = begin(repo, folder, to, at=f"{SECOND[to]} {STOP} put_object")
     try:
         stopped(process)
         before = names(folder)
@@ -206,7 +235,7 @@ def test_an_export_of_another_machine_is_replaced_when_told(
     repo: Repo, folder: str, to: str
 ) -> None:
     """And should it live, it neither goes on nor takes anything with it."""
-    process = begin(repo, folder, to, at=f"part-00001 {STOP} put_object")
+    process = begin(repo, folder, to, at=f"{SECOND[to]} {STOP} put_object")
     try:
         stopped(process)
         place = f"exports/{folder}/{MARK}"
