@@ -10,6 +10,8 @@ are runs of row groups.
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -108,6 +110,8 @@ class _Reading:
     """Geometry columns in a native encoding, and which."""
     constants: tuple[tuple[str, object, str], ...]
     """Columns that are not in the file: name, value, Arrow type."""
+    spread: bool = False
+    """Whether it is read on another machine, which may have other files."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ class ParquetSource:
     title: str | None = None
     description: str | None = None
     key_hint: tuple[str, ...] = ()
+    spread: bool = False
+    """Whether tasks run on other machines, which start in folders of their own."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return one task for each run of row groups of about 64 MiB."""
@@ -156,7 +162,8 @@ class ParquetSource:
             for name, found in file.found.items()
             if found.encoding in NATIVE_ENCODINGS and name in columns
         )
-        return _Reading(file.path, columns, layout, natives, constants)
+        path = file.path if is_url(file.path) or not self.spread else os.path.abspath(file.path)
+        return _Reading(path, columns, layout, natives, constants, self.spread)
 
 
 def open_parquet(
@@ -244,6 +251,16 @@ def _read(
             )
             for batch in batches:
                 yield _completed(batch, reading)
+    except FileNotFoundError as error:
+        if reading.spread and not is_url(reading.path):
+            raise StorageError(
+                f"the worker on {platform.node()} does not see {reading.path}",
+                hints=(
+                    "put it into a folder that all machines share under one path, or a bucket",
+                    "or import it with `--engine local`",
+                ),
+            ) from error
+        raise unreadable(reading.path, error) from error
     except (pa.ArrowException, OSError) as error:
         raise unreadable(reading.path, error) from error
 

@@ -16,6 +16,8 @@ from havasu_vc.exchange.parquet_dataset import write_parquet_dataset
 from havasu_vc.exchange.side_by_side import Parts
 from havasu_vc.model.task import Task
 from tests.exchange.tables import stored
+from tests.repo.points import make
+from tests.repo.tables import BY_ID, points, write
 
 HEADER, _ = stored(pa.table({"id": [1, 2]}))
 Moves = Callable[[], object]
@@ -67,3 +69,25 @@ def test_files_that_do_not_arrive(tmp_path: Path, format: str) -> None:
     with pytest.raises(StorageError, match="was written on another machine"):
         WRITERS[format](tmp_path / "t", HEADER, Parts([()], Elsewhere(after=lose)))
     assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_a_source_that_a_machine_does_not_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named by its whole path: no worker starts in the folder of whoever imports."""
+    repo = make(tmp_path / "ours", {1: ("one", 1)})
+    file = write(tmp_path / "big.parquet", points(30))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalEngine, "distributed", True)
+    repo.import_("big.parquet", "seen", options=BY_ID)
+    run_here = LocalEngine.run
+
+    def run_there(engine: LocalEngine, tasks: Sequence[Task], **how: Any) -> Any:
+        file.unlink(missing_ok=True)
+        yield from run_here(engine, tasks, **how)
+
+    monkeypatch.setattr(LocalEngine, "run", run_there)
+    head = repo.head()
+    with pytest.raises(StorageError, match=f"the worker on .* does not see {file}") as caught:
+        repo.import_("big.parquet", "unseen", options=BY_ID)
+    assert "--engine local" in caught.value.hints[-1] and repo.head() == head
