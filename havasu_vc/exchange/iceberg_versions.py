@@ -89,28 +89,7 @@ def next_version(
         parent_id=None if before is None else before.snapshot_id,
         schema_id=metadata.current_schema_id,
     )
-
-    def manifest(entries: Sequence[ManifestEntry], spec_id: int) -> ManifestFile:
-        written = write_manifest(
-            folder,
-            entries,
-            metadata,
-            spec_id=spec_id,
-            snapshot=bare,
-            flavour=Flavour.ICEBERG,
-            types=plan.types,
-        )
-        return replace(written, path=places.written(Path(local_path(written.path))))
-
-    manifests: list[ManifestFile] = []
-    if files:
-        entries = [ManifestEntry(Status.ADDED, file) for file in files]
-        written = manifest(entries, metadata.default_spec_id)
-        manifests.append(replace(written, first_row_id=first))
-    for spec_id, entries in () if old is None else _deleted_entries(old, bare):
-        written = manifest(entries, spec_id)
-        is_data = written.content is ManifestContent.DATA
-        manifests.append(replace(written, first_row_id=first + added if is_data else None))
+    manifests = _manifests(folder, places, old, plan, files, metadata, bare)
     listed = write_manifest_list(folder, manifests, bare, format_version=3)
     rows = {"added-data-files": len(files), "added-records": added}
     rows |= {"total-data-files": len(files), "total-records": added}
@@ -135,6 +114,44 @@ def next_version(
         ),
         next_row_id=first + added,
     )
+
+
+def _manifests(
+    folder: Path,
+    places: TableFolders,
+    old: Table | None,
+    plan: Plan,
+    files: Sequence[DataFile],
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+) -> list[ManifestFile]:
+    """Write what a snapshot adds, and what says that the files before it are gone."""
+
+    def manifest(entries: Sequence[ManifestEntry], spec_id: int) -> ManifestFile:
+        written = write_manifest(
+            folder,
+            entries,
+            metadata,
+            spec_id=spec_id,
+            snapshot=snapshot,
+            flavour=Flavour.ICEBERG,
+            types=plan.types,
+        )
+        return replace(written, path=places.written(Path(local_path(written.path))))
+
+    added = sum(file.record_count for file in files)
+    manifests: list[ManifestFile] = []
+    if files:
+        entries = [ManifestEntry(Status.ADDED, file) for file in files]
+        written = manifest(entries, metadata.default_spec_id)
+        manifests.append(replace(written, first_row_id=metadata.next_row_id))
+    for spec_id, entries in () if old is None else _deleted_entries(old, snapshot):
+        written = manifest(entries, spec_id)
+        is_data = written.content is ManifestContent.DATA
+        manifests.append(
+            replace(written, first_row_id=metadata.next_row_id + added if is_data else None)
+        )
+    return manifests
 
 
 def _deleted_entries(old: Table, snapshot: Snapshot) -> Iterator[tuple[int, list[ManifestEntry]]]:
