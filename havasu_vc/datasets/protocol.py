@@ -449,7 +449,7 @@ class Dataset(Protocol):
     def rekeyed(
         self, schema: Schema, meta: Mapping[str, bytes | None], rows: Iterable[pa.RecordBatch]
     ) -> TreeEdit | None:
-        """Return the edit that gives it another key; `rows` are all that it has.
+        """Return the edit that gives it another key; `rows` are all, in the columns of `schema`.
 
         None where data files have to be written by an engine.
         """

@@ -16,13 +16,15 @@ from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolatio
 from havasu_vc.model.evolution import check_evolution
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.transfer.rekeying import in_columns, rekeyed
 
-__all__ = ["check_shapes", "edit_meta", "get_meta", "rekeyed", "set_meta"]
+__all__ = ["check_shapes", "edit_meta", "get_meta", "set_meta"]
 
 
 TEXTS = ("title", "description")
@@ -92,7 +94,7 @@ def edit_meta(view: Dataset, items: Mapping[str, Any], engine: Engine) -> TreeEd
     """Return the edit that sets meta items."""
     schema, documents = meta_documents(view, items)
     if set(schema.identifier_ids) != set(view.schema.identifier_ids):
-        return rekeyed(view, schema, documents, engine)
+        return _rekeyed(view, schema, documents, engine)
     more, edit = view.evolved(schema)
     with edit:
         changed = {name: data for name, data in documents.items() if view.folder.read(name) != data}
@@ -202,38 +204,13 @@ def _other_item(name: str, value: Any) -> bytes:
         raise InvalidArgumentError(f"{name} is neither text nor JSON") from error
 
 
-# A dataset under another schema: as an edit where files can stay, written anew where not.
-
-
-def rekeyed(
+def _rekeyed(
     old: Dataset, schema: Schema, meta: dict[str, bytes | None], engine: Engine
 ) -> TreeEdit:
-    """Return the edit that gives a dataset another key: every file is written again."""
-    edit = old.rekeyed(schema, meta, engine.run(old.scan()))
-    if edit is not None:
-        return edit
-    from havasu_vc.datasets.havasu.build import NewDataset
-    from havasu_vc.exchange.importing import Curve, write_table
-
-    old = require_files(old)
-    documents = column_documents(old.folder, schema)
-    view = old.after(TreeEdit(old.path, documents))
-    kept = {f"meta/{name}": data for name, data in old.items.items()}
-    kept.update({name: data for name, data in meta.items() if data is not None})
-    hilbert = schema.geometries[0] if old.order.is_hilbert and schema.geometries else None
-    new = NewDataset(
-        old.path,
-        schema,
-        table_uuid=old.properties.table_uuid,
-        meta=kept,
-        hilbert=None if hilbert is None else hilbert.id,
-    )
-    files = write_table(
-        view.scan(),
-        new,
-        old.storage,
-        engine,
-        input_bytes=old.size,
-        curve=None if hilbert is None else Curve(hilbert.name),
-    )
-    return new.replacing(old, files)
+    """Return the edit that gives a dataset another key, under which its rows are written again."""
+    if old.in_files is not None:
+        documents = column_documents(require_files(old).folder, schema)
+        tasks = old.after(TreeEdit(old.path, documents)).scan()
+    else:
+        tasks = [task_of(in_columns, task, old.schema, schema) for task in old.scan()]
+    return rekeyed(old, schema, meta, tasks, engine, size=old.size)

@@ -83,21 +83,30 @@ class _Found:
 
 
 def open_sources(
-    location: str, layers: Sequence[str] = (), *, options: SourceOptions | None = None
+    location: str,
+    layers: Sequence[str] = (),
+    *,
+    options: SourceOptions | None = None,
+    likely: str | None = None,
 ) -> list[Source]:
     """Open the layers of a location; with `layers`, those, in the order named.
+
+    Of a file with several layers, of which none is named, the `likely` one is opened alone
+    where it is there: options may be about its columns.
 
     Raises `SourceNotFoundError` for a location or layer that is not there, and what
     is wrong with a file as `InvalidFileError`, before a row is handed out.
     """
     options = options or SourceOptions()
-    sources = _open(path_of_url(location), layers, options)
+    sources = _open(path_of_url(location), layers, options, likely)
     if options.bbox is None:
         return sources
     return [windowed(source, options.bbox) for source in sources]
 
 
-def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[Source]:
+def _open(
+    location: str, layers: Sequence[str], options: SourceOptions, likely: str | None = None
+) -> list[Source]:
     table = parse_table_location(location)
     if table is not None:
         source = _open_table(*table, options)
@@ -128,7 +137,7 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
     places = _layers_of(found)
     if not places:
         raise InvalidFileError(location, "there is no layer in it")
-    wanted = layers or list(places)
+    wanted = layers or ([likely] if likely in places else list(places))
     missing = next((layer for layer in wanted if layer not in places), None)
     if missing is not None:
         raise _no_layer(location, missing, list(places))

@@ -47,6 +47,7 @@ from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.history.owned_rows import can_be_dealt, live_pieces, owned_rows
+from havasu_vc.history.summing import changes_counted
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.evolution import (
     check_evolution,
@@ -64,6 +65,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
+from havasu_vc.transfer.rekeying import changed_items, key_notes, other_key, rekeyed, with_key_of
 from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
 from havasu_vc.transfer.requests import ImportRequest
 from havasu_vc.transfer.understanding import (
@@ -163,13 +165,15 @@ class _Taking:
         elif request.find_key and not source.schema.key:
             source, found = _with_key(source, path, request), True
         notes = [*kept, *source.notes]
-        key = source.schema.key.names if old is None else old.key.names
+        other = None if old is None else other_key(old, request)
+        key = other or (source.schema if old is None else old.schema).key.names
         with _naming(path, source, key):
             if old is not None:
                 head, limit = self.transaction.head.commit, request.similarity_detection_limit
                 earlier = earlier_import(repo, head or "", old, limit)
                 edit = _replacing(repo, old, source, self.engine, request, earlier)
-                notes += described(old, source, request.renames, edit.meta)
+                notes += described(old, source, request.renames, changed_items(old, edit))
+                notes += () if other is None else key_notes(old, other)
                 view: Dataset | None = old.after(edit) if edit.blobs else old
             else:
                 if request.replace:
@@ -181,7 +185,7 @@ class _Taking:
             source,
             request.options or SourceOptions(),
             rows,
-            dataset_key=None if old is None else old.key.names,
+            dataset_key=None if old is None or other is not None else old.key.names,
             found=found,
             made=old is None and not self.kind.in_files,
         )
@@ -261,7 +265,8 @@ def _opened(
 ) -> list[Source]:
     """Open layers of the location, those that are named or all; or the rows that stand there."""
     if isinstance(request.location, str | Path):
-        return open_sources(request.place, layers, options=options)
+        likely = None if request.all_layers else request.destination
+        return open_sources(request.place, layers, options=options, likely=likely)
     from havasu_vc.exchange.frames import open_frame
 
     if request.destination is None or (layers and list(layers) != [request.destination]):
@@ -281,9 +286,6 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
         paths.append(path or None)
     sources = _opened(request, names, request.options)
     if len(sources) > 1 and not names and not request.all_layers:
-        wanted = next((each for each in sources if each.name == request.destination), None)
-        if wanted is not None:  # as in Kart, where layers stand behind the source
-            return [(wanted, wanted.name)]
         listed = ", ".join(source.name for source in sources)
         raise InvalidArgumentError(
             f"{shown_place(request.place)} has {len(sources)} layers: {listed}",
@@ -397,13 +399,8 @@ def _replacing(
     earlier: EarlierImport | None,
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold what a source does."""
-    key = None if request.options is None else request.options.primary_key
-    if key is not None and tuple(sorted(key)) != tuple(sorted(old.key.names)):
-        raise InvalidArgumentError(
-            f"{old.path} has {_named(old.key.names)}, not {_named(key)}",
-            hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
-        )
-    schema = in_systems(_evolved(old, source.schema, request), old, source)
+    key = other_key(old, request)
+    schema = in_systems(_evolved(old, source.schema, request, key), old, source)
     kind = kind_named(old.kind)
     said = request.said(source, old.path)
     given = info_documents(said, kind)
@@ -418,6 +415,9 @@ def _replacing(
     left -= {each.geometry.crs for each in schema.geometries if each.geometry}
     meta |= dict.fromkeys(f"meta/crs/{name}.wkt" for name in left)
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+    if key is not None:
+        edit = rekeyed(old, schema, meta, tasks, engine, size=source.input_bytes)
+        return replace(edit, counts=changes_counted(old, old.after(edit), engine))
     if request.replace_ids is not None:
         keys = listed_keys(schema, request.replace_ids)
         return _listed(old, tasks, schema, meta, engine, source.input_bytes, keys)
@@ -459,10 +459,6 @@ def _last_import(repo: OpenRepo, head: str, old: Dataset, item: str) -> Dataset:
     return found
 
 
-def _named(key: Sequence[str]) -> str:
-    return f"the key ({', '.join(key)})" if key else "no key"
-
-
 def _same_definition(old: bytes, new: bytes) -> bool:
     """Whether two definitions of a CRS say the same, so that the one that is there can stay."""
     with suppress(CrsError):
@@ -470,15 +466,23 @@ def _same_definition(old: bytes, new: bytes) -> bool:
     return False
 
 
-def _evolved(old: Dataset, incoming: Schema, request: ImportRequest) -> Schema:
-    """Return the columns that a dataset gets: told by id within one table, else by name."""
-    if request.same_columns and old.in_files is not None:
+def _evolved(
+    old: Dataset, incoming: Schema, request: ImportRequest, key: Sequence[str] | None
+) -> Schema:
+    """Return the columns that a dataset gets, with another key if one is given.
+
+    They are told by id within one table, else by name.
+    """
+    if key is None and request.same_columns and old.in_files is not None:
         schema = with_stored_names(Schema(incoming.fields, old.schema.identifier_ids))
         with suppress(SchemaViolationError):
             check_evolution(old.schema, schema)
             return schema
     known = with_column_names(old.columns_of_source(incoming), request.renames, old.path)
-    return match_by_name(known, incoming, field_ids(old.last_column_id))
+    if key is not None:
+        known = Schema(known.fields, ())
+    schema = match_by_name(known, incoming, field_ids(old.last_column_id))
+    return schema if key is None else with_key_of(schema, key)
 
 
 @kernel

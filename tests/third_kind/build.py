@@ -91,14 +91,9 @@ def rekeyed(
     meta: Mapping[str, bytes | None],
     rows: Iterable[pa.RecordBatch],
 ) -> TreeEdit:
-    """Return the edit that gives a dataset another key; `rows` are all that it has."""
+    """Return the edit that gives a dataset another key; `rows` are all, in its columns."""
     items = {**{f"meta/{name}": data for name, data in old.items.items()}, **meta}
     kept = {name: data for name, data in items.items() if data is not None and name != COLUMNS}
     new = NewLines(old.path, schema, meta=kept, last=old.last_column_id)
-    for batch in rows:
-        columns = []
-        for field in schema.fields:
-            was = old.schema.by_id.get(field.id)
-            columns.append(pa.nulls(batch.num_rows) if was is None else batch.column(was.name))
-        new.write([pa.RecordBatch.from_arrays(columns, names=list(schema.names))])
+    new.write(rows)
     return replace(new.finish(), counts=ChangeCounts())

@@ -236,35 +236,22 @@ def rekeyed_kart(
     meta: Mapping[str, bytes | None],
     rows: Iterable[pa.RecordBatch],
 ) -> TreeEdit:
-    """Return the edit that gives a dataset another key; `rows` are all that it has."""
+    """Return the edit that gives a dataset another key; `rows` are all, in its columns of then."""
     sink = old.storage.sink
     if sink is None:
         raise ValueError(f"{old.path} is opened for reading only")
     kept = {
         f"meta/{name}": old.folder.read_blob(blob)
         for name, blob in old.folder.blobs("meta")
-        if name not in ("schema.json", "path-structure.json")
+        if name not in ("schema.json", "path-structure.json", GENERATED_KEYS)
     }
     kept.update({name: data for name, data in meta.items() if data is not None})
     for name, data in meta.items():
         if data is None:
             kept.pop(name, None)
     new = NewKartDataset(old.path, schema, sink, meta=kept)
-    names = [
-        old.schema.by_id[f.id].name if f.id in old.schema.by_id else None for f in schema.fields
-    ]
-    new.write(_renamed(batch, names, schema) for batch in rows)
+    new.write(rows)
     return replace(new.finish(), counts=ChangeCounts(), marker=old.marker)
-
-
-def _renamed(batch: pa.RecordBatch, names: Sequence[str | None], schema: Schema) -> pa.RecordBatch:
-    columns = []
-    for name, field in zip(names, schema.fields, strict=True):
-        wanted = arrow_field(field).type
-        columns.append(
-            pa.nulls(batch.num_rows, wanted) if name is None else batch.column(name).cast(wanted)
-        )
-    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
 
 
 _AT_ONCE = 1 << 12

@@ -524,7 +524,7 @@ class KartDataset(StoredDataset):
     def rekeyed(
         self, schema: Schema, meta: Mapping[str, bytes | None], rows: Iterable[pa.RecordBatch]
     ) -> TreeEdit:
-        """Return the edit that gives it another key; `rows` are all that it has."""
+        """Return the edit that gives it another key; `rows` are all, in the columns of `schema`."""
         from havasu_vc.datasets.kart.build import rekeyed_kart
 
         return rekeyed_kart(self, schema, meta, rows)
