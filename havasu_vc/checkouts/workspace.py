@@ -24,6 +24,7 @@ from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import (
     InvalidArgumentError,
     NoChangesError,
+    NotFoundError,
     NoWorkingCopyError,
     StateError,
     StorageError,
@@ -299,6 +300,10 @@ class Workspace:
         """Raise `NoWorkingCopyError` where a working copy is to be and is not there."""
         place = living_place(self._repo)
         if place is not None and not place.exists and not self.has_tables:
+            if self._repo.git.follows_kart and self._repo.head().commit is None:
+                raise NotFoundError(
+                    "there is no commit yet", hints=("`havasu-vc import` makes the first",)
+                )
             raise NoWorkingCopyError(
                 f"there is no working copy at {place.where}",
                 hints=("`havasu-vc create-workingcopy` makes it",),

@@ -25,7 +25,7 @@ import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import json_line, visible
-from havasu_vc.errors import RepositoryNotFoundError, StateError, UnsupportedVersionError
+from havasu_vc.errors import RepositoryNotFoundError, StateError
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
@@ -78,10 +78,13 @@ class Invocation:
 
             click.echo(LAYOUTS[JsonStyle(self.json)].dumps({form: value}))
 
-    def say(self, text: str) -> None:
-        """Tell the person what was done, on stderr; on stdout in Kart's place."""
+    def say(self, text: str, *, aside: bool = False) -> None:
+        """Tell the person what was done, on stderr; on stdout in Kart's place.
+
+        `aside` is what git tells there, on stderr.
+        """
         if not self.quiet:
-            self._tell("text", text, err=not results_on_stdout())
+            self._tell("text", text, err=aside or not results_on_stdout())
 
     def note(self, text: str) -> None:
         """Tell the person something to know, on stderr."""
@@ -154,8 +157,9 @@ class Invocation:
         repo.set_up()
         if repo.git.follows_kart or is_called_kart():
             stand_in()
-        if is_called_kart() and not oldest:
+        if not oldest:
             _refuse_oldest(repo.git)
+        if is_called_kart() and not oldest:
             _refuse_others(repo)
         return repo
 
@@ -234,14 +238,11 @@ def _refuse_oldest(git: GitRepository) -> None:
     """Refuse Kart's forms V0 and V1, whose repositories are always bare, as Kart does."""
     if not git.is_bare:
         return
-    from havasu_vc.store.kart_version import kart_version
+    from havasu_vc.store.kart_version import kart_version, oldest_form
 
     number = kart_version(git)
     if number in (0, 1):
-        raise UnsupportedVersionError(
-            f"the repository is in Kart's form V{number}, and forms from V2 are read here",
-            hints=("`kart upgrade` of Kart itself brings it to V3",),
-        )
+        raise oldest_form(number)
 
 
 def _refuse_others(repo: Repo) -> None:

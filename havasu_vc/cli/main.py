@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from havasu_vc import __version__
-from havasu_vc.cli.as_kart import stands_in
+from havasu_vc.cli.as_kart import is_called_kart, stands_in
 from havasu_vc.cli.errors import BROKEN_PIPE, report
 from havasu_vc.cli.invocation import PROGRESS, Invocation, load_libraries, wants_color
 from havasu_vc.cli.standard_streams import prepare_process
@@ -119,6 +119,10 @@ NEEDLESS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Commands that Kart has besides, and why there is nothing to do."""
+PARTS_OF_NEEDLESS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {"lfs+": ("fetch", "gc", "ls-files", "pre-push")}
+)
+"""The commands that one of them is made of, where it is."""
 
 
 _WORKS = "`git {}` works in this repository"
@@ -127,6 +131,7 @@ GIT_VERBS: Mapping[str, str] = MappingProxyType(
         "add": "`havasu-vc commit` takes what was edited in tables, `git add` is for your files",
         "am": "`havasu-vc apply` commits a patch of rows",
         "bisect": "`git bisect run SCRIPT` finds a commit by a script that looks at the data",
+        "ext-run": "only Kart itself runs Python inside of Kart, and a program imports `havasu_vc`",
         "format-patch": "`havasu-vc create-patch` writes a commit as a patch",
         "lfs": "`havasu-vc data` lists, fetches and sends data files",
         "ls": "`havasu-vc data ls` lists the datasets",
@@ -162,7 +167,7 @@ class CommandTable(click.Group):
         if cmd_name in NEEDLESS:
             from havasu_vc.cli.options import needless_command
 
-            return needless_command(cmd_name, NEEDLESS[cmd_name])
+            return needless_command(cmd_name, NEEDLESS[cmd_name], PARTS_OF_NEEDLESS.get(cmd_name))
         if cmd_name == "install":
             from havasu_vc.cli.commands.completion import install
 
@@ -257,7 +262,7 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
             verbose=verbose,
             as_json=as_json,
             command=command,
-            in_karts_place=stands_in(context),
+            in_karts_place=is_called_kart() or stands_in(context),
         )
 
 

@@ -394,8 +394,11 @@ def no_edit_option(function: _F) -> _F:
     )(function)
 
 
-def needless_command(name: str, why: str) -> click.Command:
-    """Return a command that takes any arguments and does nothing but say why."""
+def needless_command(name: str, why: str, parts: Sequence[str] | None = None) -> click.Command:
+    """Return a command that takes any arguments and does nothing but say why.
+
+    Where it has `parts`, the first argument is one of them.
+    """
 
     @click.command(
         name,
@@ -409,6 +412,9 @@ def needless_command(name: str, why: str) -> click.Command:
     def command(invocation: object, arguments: tuple[str, ...]) -> None:
         from havasu_vc.cli.invocation import Invocation
 
+        named = arguments[0] if arguments and not arguments[0].startswith("-") else None
+        if parts is not None and named is not None and named not in parts:
+            raise click.UsageError(f"{name} has no command {named!r}")
         if isinstance(invocation, Invocation):
             invocation.note(f"nothing is to be done: {why}")
 

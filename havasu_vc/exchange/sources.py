@@ -67,6 +67,10 @@ IMAGES = "images"
 SHAPEFILES = BY_EXTENSION[".shp"]
 
 
+GEODATABASE = ".gdb"
+"""The extension of a folder that is one file to those who made it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The files that a location stands for."""
@@ -268,10 +272,15 @@ def _file(path: Path, location: str) -> _Found:
         if format.reader is not None:
             _require_content(path)
         return _Found(path.stem, format, (path,))
+    raise _of_no_format(location, extension)
+
+
+def _of_no_format(location: str, extension: str) -> InvalidFileError:
+    hints = [f"what can be imported: {', '.join(IMPORT_EXTENSIONS)}"]
+    if extension:
+        hints.append("`ogr2ogr -f GPKG new.gpkg FILE` makes a GeoPackage of what GDAL reads")
     said = f"files of type {extension} cannot be imported" if extension else "it has no extension"
-    raise InvalidFileError(
-        location, said, hints=(f"what can be imported: {', '.join(IMPORT_EXTENSIONS)}",)
-    )
+    return InvalidFileError(location, said, hints=tuple(hints))
 
 
 def _require_content(path: Path) -> None:
@@ -310,6 +319,8 @@ def _folder(path: Path, location: str) -> _Found:
         if format.reader is None:
             return _Found(name, format, tuple(paths))
         return _Found(Path(name).stem or name, format, tuple(paths), root=path)
+    if path.suffix.lower() == GEODATABASE:
+        raise _of_no_format(location, GEODATABASE)
     error = SourceNotFoundError(
         f"there is no Parquet file, no image and no shapefile in {location}"
     )

@@ -26,7 +26,7 @@ from havasu_vc.store.log import (
     tips,
 )
 from havasu_vc.store.refs import branch_with_commits
-from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.revisions import Revision, parse_range, resolve_range
 from havasu_vc.store.trees import find_datasets
 
 __all__ = ["commit_info", "log", "tiles_changed"]
@@ -64,7 +64,14 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     hide: list[str] = []
     starts = []
     for text in (revision, *request.also):
-        if ".." in text:
+        if "..." in text:
+            one, other = _both_ends(repo, text)
+            starts += [one, other]
+            bases = repo.git.git(
+                "merge-base", "--all", str(one.commit), str(other.commit), check=False
+            )
+            hide += bases.lines
+        elif ".." in text:
             ends = resolve_range(repo.git, text)
             starts.append(ends.new)
             hide += [ends.old.commit] if ends.old.commit else []
@@ -102,6 +109,12 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         chosen = _holding(repo, found, request, sought) if chosen_by_rows else found
         for commit in reversed(list(chosen)) if request.reverse else chosen:
             yield info_of(commit, names)
+
+
+def _both_ends(repo: OpenRepo, text: str) -> tuple[Revision, Revision]:
+    """Return the two revisions of `A...B`, which means what either alone reaches, as in git."""
+    ends = parse_range(text)
+    return repo.resolve(ends.old), repo.resolve(ends.new or "HEAD")
 
 
 def _with_all(repo: OpenRepo, starts: Sequence[Revision], filters: Sequence[str]) -> Revision:

@@ -59,6 +59,8 @@ class LogFilter:
     """How many of those to give at most."""
 
 
+_NAMED = 20
+"""Commits to begin with that a person may have named, so that their order counts."""
 EVERY = LogFilter()
 """All commits."""
 
@@ -132,8 +134,9 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
 def _walk(
     repository: GitRepository, starts: Sequence[ObjectId], hide: Sequence[ObjectId]
 ) -> Iterator[ObjectId]:
-    if repository.objects.loose.damaged:
-        # git ends where it meets one of these.
+    if repository.objects.loose.damaged or 1 < len(starts) <= _NAMED:
+        # git ends where it meets one of these. Of commits of one second it has those first that
+        # were named first, libgit2 any.
         names = [*starts, *(f"^{commit}" for commit in hide)]
         answer = repository.git("rev-list", "--date-order", *names, "--", check=False)
         if answer.code:

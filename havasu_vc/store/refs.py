@@ -401,7 +401,9 @@ def create_tag(
 def delete_tag(repository: GitRepository, name: str) -> None:
     """Delete a tag."""
     if read_ref(repository, _TAGS + name) is None:
-        raise RevisionNotFoundError(name, hints=("`havasu-vc tag` lists the tags",))
+        error = RevisionNotFoundError(name, hints=("`havasu-vc tag` lists the tags",))
+        error.message = f"there is no tag {name!r}"
+        raise error
     _unlock(repository, _TAGS + name)
     repository.git("tag", "--delete", "--", name)
 

@@ -42,7 +42,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import format_commit, read_commit
-from havasu_vc.store.kart_version import kart_version
+from havasu_vc.store.kart_version import kart_version, oldest_form
 from havasu_vc.store.objects import ObjectWriter
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.refs import list_branches, list_tags
@@ -67,6 +67,7 @@ _METADATA = "meta/metadata/dataset.json"
 
 def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
     """Make a V3 repository at `destination` of all branches and tags of an older one."""
+    _require_older(repo)
     new = init_repository(destination, bare=repo.git.is_bare, branch=repo.head_branch, kart=True)
     if not new.handle.head_is_unborn:
         raise StateError(f"{destination} holds commits already", hints=("give an empty folder",))
@@ -83,8 +84,7 @@ def upgrade_in_place(repo: OpenRepo) -> int:
     git = repo.git
     if repo.head_branch is None:
         raise StateError("HEAD is on no branch", hints=("`havasu-vc switch BRANCH` first",))
-    if kart_version(git) == 3:
-        raise NoChangesError("the repository is in Kart's form V3 already")
+    _require_older(repo)
     if Workspace(repo).exists:
         raise StateError(
             "there is a working copy, which is of the old commits",
@@ -96,6 +96,15 @@ def upgrade_in_place(repo: OpenRepo) -> int:
     git.git("update-ref", "-m", "upgrade to V3", "--stdin", stdin="".join(lines).encode())
     git.config.set("kart.repostructure.version", "3")
     return len(moved)
+
+
+def _require_older(repo: OpenRepo) -> None:
+    """Raise unless a repository is in a form of Kart's that can be brought to V3 here."""
+    number = kart_version(repo.git)
+    if number == 3:
+        raise NoChangesError("the repository is in Kart's form V3 already")
+    if number in (0, 1):
+        raise oldest_form(number)
 
 
 def _refs(repo: OpenRepo) -> dict[str, str]:

@@ -30,6 +30,7 @@ LINES: Mapping[str, str] = {
         branch -d side
         branch -d nosuch
         checkout -b side
+        checkout --spatial-filter=@nosuch
         commit -m x nosuch
         commit-files -m x a.txt=@nosuch
         create-patch HEAD^..HEAD
@@ -52,6 +53,7 @@ LINES: Mapping[str, str] = {
         import ../more.gpkg one:CON
         import ../more.gpkg one:x --dataset-path y
         import ../more.gpkg one two --dataset-path y
+        lfs+ nosuch
         log nosuch
         log main nosuch
         meta get nosuch
@@ -74,6 +76,12 @@ LINES: Mapping[str, str] = {
         show HEAD^^^^^^
         show nosuch
         switch -c side
+        tag -d nosuch
+        tag t nosuch
+        upgrade . ../new
+    """,
+    "alone": """
+        pull
     """,
     "edited": """
         create-workingcopy
@@ -85,6 +93,8 @@ LINES: Mapping[str, str] = {
     "merging": """
         commit -m x
         merge --continue
+        restore
+        restore -s HEAD^ shops
         switch side
     """,
     "bare": """
@@ -94,10 +104,13 @@ LINES: Mapping[str, str] = {
         restore
     """,
     "empty": """
+        commit -m x
         create-workingcopy
+        diff
         log
         log -o json
         reset HEAD
+        restore
     """,
 }
 """Command lines by the repository that they run in."""
@@ -124,6 +137,14 @@ def _clean(repo: Path) -> None:
     succeed(invoke(["-C", repo, "remote", "add", "origin", "../gone.git"]))
 
 
+def _alone(repo: Path) -> None:
+    """A repository without a remote."""
+    succeed(invoke(["init", "--kart", repo]))
+    source = repo.parent / f"{repo.name}.csv"
+    source.write_text(SHOPS)
+    succeed(invoke(["-C", repo, "import", source, "shops", "--primary-key", "id"]))
+
+
 def _edited(repo: Path) -> None:
     _clean(repo)
     _edit(repo, "UPDATE shops SET name = 'tailor' WHERE id = 2")
@@ -146,6 +167,7 @@ def _empty(repo: Path) -> None:
 
 
 SCENES: Mapping[str, Callable[[Path], None]] = {
+    "alone": _alone,
     "clean": _clean,
     "edited": _edited,
     "merging": _merging,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.branches import head_object
 from havasu_vc.cli.commands.checkout import copy_object, tables_object, tell_tables
 from havasu_vc.cli.completing import complete_files
@@ -16,6 +16,7 @@ from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.cli.requests import Spelt, takes
+from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.library import Repo
 from havasu_vc.sharing import CloneRequest, Part
@@ -101,8 +102,18 @@ def command(
     """
     from havasu_vc.sharing import folder_of
 
+    if as_karts:
+        stand_in()
     _check_place(location, tables=do_checkout and not request.bare)
     limits = _limits(invocation, spatial_filter)
+    if limits is not None and limits.reference is not None and as_karts:
+        raise NotYetSupportedError(
+            f"a clone takes no spatial filter by its name, {spatial_filter}",
+            hints=(
+                "give it as CRS;POLYGON((...)) or @FILE, or clone first: `havasu-vc checkout "
+                "--spatial-filter NAME` takes it",
+            ),
+        )
     limited = limits is not None and not limits.is_none
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
@@ -117,7 +128,7 @@ def command(
     )
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     came = f": {counted(fetched.files, 'data file')}, {format_size(fetched.size)}"
-    invocation.say(f"Cloned into {request.folder}{came if fetched.files else ''}")
+    invocation.say(f"Cloned into {request.folder}{came if fetched.files else ''}", aside=True)
     invocation.note_system()
     if limits is not None:
         repo.workspace.take_spatial_filter(limits)

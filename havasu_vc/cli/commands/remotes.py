@@ -124,6 +124,10 @@ def fetch(
     options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
     repo = invocation.open_repo(rows=False)
     names = [name for name, _, _ in repo.remotes()] if every else [request.remote]
+    if names == [None] and repo.git.follows_kart and not repo.remotes():
+        # In Kart this is git's fetch, to which it is no error.
+        invocation.note("there is no remote: `havasu-vc remote add origin URL` adds one")
+        names = []
     results = []
     for name in names:
         results.append(repo.fetch.by(replace(request, remote=name, options=options)))
@@ -156,9 +160,9 @@ def fetch_object(result: FetchResult) -> Fetched:
 def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
     """Tell what came."""
     if result.refs:
-        invocation.say(f"From {result.remote}")
+        invocation.say(f"From {result.remote}", aside=True)
     for line in result.refs:
-        invocation.say(f"  {line}")
+        invocation.say(f"  {line}", aside=True)
     if result.files:
         invocation.say(f"Fetched {counted(result.files, 'data file')}, {format_size(result.size)}")
 
@@ -227,8 +231,12 @@ def _followed(repo: Repo, remote: str | None) -> str:
         return repo.upstream(remote)
     except NoBranchError:
         known = {name for name, _, _ in repo.remotes()}
-        if not is_called_kart() or repo.head_branch is None or (remote or "origin") not in known:
+        in_place = is_called_kart() or repo.git.follows_kart
+        if not in_place or repo.head_branch is None or (remote or "origin") not in known:
             raise
+        # Of a bare clone branches are not followed, and git fetches the remote's HEAD.
+        if repo.git.config.get(f"remote.{remote or 'origin'}.fetch") is None:
+            return "FETCH_HEAD"
         return f"{remote or 'origin'}/{repo.head_branch}"
 
 

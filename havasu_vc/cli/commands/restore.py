@@ -58,11 +58,14 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     """
     repo = invocation.open_repo()
     request = replace(request, filters=named_filters(request.filters))
-    if is_called_kart() and request.message is None:
-        found = _kart_drops(repo, request)
+    overwritten: tuple[str, ...] = ()
+    if (is_called_kart() or repo.git.follows_kart) and request.message is None:
+        require_no_merge_of_kart(repo.git)
+        found = _there(repo, request) if is_called_kart() else request
         if found is None:
             return
         request = found
+        overwritten = _drop_overwritten(invocation, repo, request)
     if cast("str | None", request.source) is None:  # it was not given
         if request.message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")
@@ -78,28 +81,43 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             raise
         result = CommitResult(None, repo.head_branch, {}, as_edits=True)
     nothing = result.commit is None and not dropped and not (request.dry_run or result.as_edits)
-    if nothing and is_called_kart() and request.message is None:
-        return  # what was edited is dropped by then
+    if nothing and request.message is None and (is_called_kart() or repo.git.follows_kart):
+        _print(invocation, result, overwritten, dry_run=False)
+        if not overwritten:
+            invocation.say(f"Nothing to restore: it is as it is at {request.source}")
+        return
     if nothing:
         raise NoChangesError(f"there is nothing to restore: it is as it is at {request.source}")
-    _print(invocation, result, dry_run=request.dry_run)
+    _print(invocation, result, overwritten, dry_run=request.dry_run)
     tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
 
 
-def _kart_drops(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
-    """Drop edits of what is brought back, as Kart does; None where nothing of it is there."""
-    require_no_merge_of_kart(repo.git)
+def _there(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
+    """Return what Kart looks for of a request: filters of datasets that are there."""
     source, filters = request.source, request.filters
     known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
     there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
-    if filters and not there:
-        return None  # Kart looks for nothing else
-    if source is not None and repo.workspace.exists:
-        wanted = [each.strip("/") for each in there if ":" not in each]
-        names = sorted(set(wanted if there else repo.datasets()) & set(repo.datasets()))
-        if names:
-            repo.workspace.discard(names)
-    return replace(request, filters=there)
+    return None if filters and not there else replace(request, filters=there)
+
+
+def _drop_overwritten(
+    invocation: Invocation, repo: Repo, request: RestoreRequest
+) -> tuple[str, ...]:
+    """Drop the edits of whole datasets that are brought back, as Kart does, and name them."""
+    source = cast("str | None", request.source)
+    if source is None or request.dry_run or request.columns or not repo.workspace.exists:
+        return ()
+    now, before = set(repo.datasets()), set(repo.datasets(source))
+    wanted = {each.strip("/") for each in request.filters if ":" not in each}
+    # What restoring would refuse is an error before anything goes.
+    paths = wanted if request.filters else now | before
+    if not paths or paths - now or (paths - before and repo.workspace.living is not None):
+        return ()
+    dropped = tuple(repo.workspace.discard(sorted(paths)))
+    if not is_called_kart():
+        for path in dropped:
+            invocation.say(f"Dropped the edits of {path}")
+    return dropped
 
 
 def _drop_named_rows(repo: Repo, request: RestoreRequest) -> bool:

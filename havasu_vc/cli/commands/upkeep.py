@@ -25,7 +25,7 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import print_commit, tell_commit
-from havasu_vc.errors import NoChangesError
+from havasu_vc.errors import NoChangesError, NoWorkingCopyError
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest
 
@@ -92,6 +92,8 @@ def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_form
         if problem.hint:
             click.echo(f"  {visible(problem.hint)}")
     invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
+    if is_called_kart() and not (count or repo.git.is_bare) and repo.workspace.living is None:
+        raise NoWorkingCopyError("the working copy is missing")
     return 1 if count else 0
 
 

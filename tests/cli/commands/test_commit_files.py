@@ -99,8 +99,17 @@ def test_before_the_first_commit_git_may_make_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["build-annotations", "helper", "lfs+"])
 def test_what_is_not_needed_says_so(name: str) -> None:
-    said = succeed(invoke([name, "--all-reachable", "whatever"]))
-    assert said.stderr.startswith("Note: nothing is to be done: ") and not said.stdout
+    part = "fetch" if name == "lfs+" else "whatever"
+    for arguments in (["--all-reachable", part], [part]):
+        said = succeed(invoke([name, *arguments]))
+        assert said.stderr.startswith("Note: nothing is to be done: ") and not said.stdout
+
+
+def test_what_karts_commands_are_not_is_an_error() -> None:
+    refused = invoke(["lfs+", "nosuch"])
+    assert refused.exit_code == 2 and "lfs+ has no command 'nosuch'" in refused.stderr
+    refused = invoke(["ext-run", "script.py"])
+    assert refused.exit_code == 2 and "only Kart itself runs Python" in refused.stderr
 
 
 def test_other_names_of_commands() -> None:

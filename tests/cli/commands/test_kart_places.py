@@ -132,7 +132,9 @@ def test_a_repository_of_the_older_form_becomes_v3_in_place(tmp_path: Path) -> N
     assert version(old) == {"repostructure.version": 3, "localconfig.branding": "kart"}
     assert head(old) == git(tmp_path / "new", "rev-parse", "HEAD")
     refused = invoke(["upgrade", "--in-place", old])
-    assert refused.exit_code == 44 and "V3 already" in refused.output
+    assert refused.exit_code == 20 and "V3 already" in refused.output
+    refused = invoke(["upgrade", old, tmp_path / "another"])
+    assert refused.exit_code == 20 and not (tmp_path / "another").exists()
 
 
 def test_upgrade_takes_two_places_at_most(tmp_path: Path) -> None:

@@ -275,3 +275,25 @@ def test_all_branches_and_tags(run: Run, repo: Path) -> None:
     assert "Two is zwei" in succeed(run("log", "--all", "--graph", "--oneline")).stdout
     assert "1 row updated" in succeed(run("log", "--all", "--stat", "--grep", "zwei")).stdout
     assert "Two is zwei" not in succeed(run("log")).stdout
+
+
+def test_ranges_of_both_sides_and_ties_are_gits(
+    run: Run, repo: Path, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`A...B` is what either has alone; of commits of one second the first named comes first."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2030-01-01T00:00:00Z")
+    for branch in ("one", "two"):
+        git("switch", "-q", "-c", branch, "main", cwd=repo)
+        git("commit", "-q", "--allow-empty", "-m", branch, cwd=repo)
+    for text in (
+        "one...two",
+        "two...one",
+        "one two",
+        "two one",
+        "main two one",
+        "one...",
+        "main...one",
+    ):
+        wanted = git("log", "--format=%H", *text.split(), cwd=repo).split()
+        found = json.loads(succeed(run("log", *text.split(), "-o", "json")).stdout)
+        assert [each["commit"] for each in found] == wanted, text
