@@ -22,7 +22,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.trees import DatasetFolder
-from havasu_vc.transfer.rekeying import in_columns, rekeyed
+from havasu_vc.transfer import in_columns, rekeyed
 
 __all__ = ["check_shapes", "edit_meta", "get_meta", "set_meta"]
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.imports import kind_of_new as kind_of_new
     from havasu_vc.transfer.imports import replacement as replacement
     from havasu_vc.transfer.rasters import Rasters as Rasters
+    from havasu_vc.transfer.rekeying import in_columns as in_columns
+    from havasu_vc.transfer.rekeying import rekeyed as rekeyed
     from havasu_vc.transfer.requests import ConvertRequest as ConvertRequest
     from havasu_vc.transfer.requests import CopyCommitRequest as CopyCommitRequest
     from havasu_vc.transfer.requests import CopyRequest as CopyRequest
@@ -33,6 +35,7 @@ __getattr__ = loads(
         "import_histories": ["import_source"],
         "imports": ["kind_of_new", "replacement"],
         "rasters": ["Rasters"],
+        "rekeying": ["in_columns", "rekeyed"],
         "understanding": ["TableInfo", "parse_table_info"],
         "requests": [
             "ConvertRequest",

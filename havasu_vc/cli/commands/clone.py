@@ -105,15 +105,7 @@ def command(
     if as_karts:
         stand_in()
     _check_place(location, tables=do_checkout and not request.bare)
-    limits = _limits(invocation, spatial_filter)
-    if limits is not None and limits.reference is not None and as_karts:
-        raise NotYetSupportedError(
-            f"a clone takes no spatial filter by its name, {spatial_filter}",
-            hints=(
-                "give it as CRS;POLYGON((...)) or @FILE, or clone first: `havasu-vc checkout "
-                "--spatial-filter NAME` takes it",
-            ),
-        )
+    limits = _limits(invocation, spatial_filter, as_karts=as_karts)
     limited = limits is not None and not limits.is_none
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
@@ -182,12 +174,23 @@ def _check_place(location: str | None, *, tables: bool) -> None:
         )
 
 
-def _limits(invocation: Invocation, spatial_filter: str | None) -> SpatialFilter | None:
+def _limits(
+    invocation: Invocation, spatial_filter: str | None, *, as_karts: bool
+) -> SpatialFilter | None:
     if spatial_filter is None:
         return None
     from havasu_vc.repo.spatial_filters import parse_spatial_filter
 
-    return parse_spatial_filter(spatial_filter, invocation.folder)
+    limits = parse_spatial_filter(spatial_filter, invocation.folder)
+    if limits.reference is not None and as_karts:
+        raise NotYetSupportedError(
+            f"a clone takes no spatial filter by its name, {spatial_filter}",
+            hints=(
+                "give it as CRS;POLYGON((...)) or @FILE, or clone first: `havasu-vc checkout "
+                "--spatial-filter NAME` takes it",
+            ),
+        )
+    return limits
 
 
 def _print(
