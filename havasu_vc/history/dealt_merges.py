@@ -362,8 +362,6 @@ def _sorted(pieces: Dealt, share: Merging) -> tuple[list[SortedPieces], list[int
 def _nothing(side: int, share: Merging) -> pa.RecordBatch:
     schema = arrow_schema(share.sides[side])
     more = [(POS, pa.int64()), (FILE, pa.int32())] if side != _THEIRS else []
-    if not share.schemas.merged.key:
-        more.append((HASH, pa.uint64()))
     for name, type_ in more:
         schema = schema.append(pa.field(name, type_))
     return pa.RecordBatch.from_pylist([], schema=schema)

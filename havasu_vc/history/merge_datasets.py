@@ -271,6 +271,11 @@ class DatasetMerger:
         ours = self._ours
         self._base = self._with_returned(merged)
         back = columns_back(self._base.schema, ours.schema, merged)
+        if not merged.key and not back and ours.schema.ids - merged.ids:
+            # Rows without a key are found by all they hold, of which theirs has dropped a part.
+            with self._settings.open_engine(ours.size) as engine:
+                self._ours, self._back = ours.revived(merged, frozenset(), engine.run)
+            return None
         if not back or ours.keeps_dropped:
             return None
         if not merged.key:

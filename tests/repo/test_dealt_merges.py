@@ -3,8 +3,8 @@
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,51 @@ def test_owners_merge_as_one_does(
     else:
         rows_held = Counter((row["id"], row["name"]) for row in held)
         assert rows_held == counts_merged(base, ours, theirs, choice)
+
+
+def numbered(found: Mapping[int, str], type_: pa.DataType, names: Sequence[str]) -> pa.Table:
+    """Return rows without a key, each twice, with columns that are asked for."""
+    order = sorted([*found, *found], key=lambda key: key * 7919 % 1009)
+    columns = {
+        "id": pa.array(order, type_),
+        "name": pa.array([found[key] for key in order]),
+        "part": pa.array([f"part {key % 3}" for key in order]),
+    }
+    return pa.table({name: columns[name] for name in names})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        (pa.int32(), pa.int32(), "id name"),
+        (pa.int32(), pa.int64(), "id name part"),
+        (pa.float32(), pa.float64(), "id name part"),
+    ],
+)
+def test_owners_merge_past_columns_that_changed(
+    tmp_path: Path, before: pa.DataType, after: pa.DataType, names: str
+) -> None:
+    """Rows without a key meet by the columns that all sides have alike."""
+    repo = empty_repo(tmp_path / "repo")
+    base = dict.fromkeys(range(0, 900, 3), "as it was")
+    release(repo, tmp_path, numbered(base, before, ("id", "name", "part")), "without a key")
+    repo.create_branch("dev")
+    ours = {**base, **dict.fromkeys(range(0, 300, 6), "ours"), 1: "of both"}
+    release(repo, tmp_path, numbered(ours, before, ("id", "name", "part")), "without a key")
+    repo.switch("dev")
+    theirs = {**base, **dict.fromkeys(range(600, 900, 6), "theirs"), 1: "of both"}
+    release(repo, tmp_path, numbered(theirs, after, names.split()), "without a key")
+    repo.switch("main")
+    found = []
+    for number, size in enumerate((None, 4000)):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(repo.path, copy)
+        with owners(size) if size else nullcontext():
+            found.append(outcome(copy, MergePolicy(), "theirs"))
+    assert found[1] == found[0]
+    merged = {**theirs, **{key: name for key, name in ours.items() if name == "ours"}}
+    held = Counter((int(row["id"]), row["name"]) for row in found[0][0])
+    assert held == Counter(dict.fromkeys(merged.items(), 2))
 
 
 def test_rows_that_an_owner_never_got_are_noticed(

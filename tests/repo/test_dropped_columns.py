@@ -15,6 +15,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.errors import ConflictError
+from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.writers.conflicts_geojson import write_conflicts_geojson
 from havasu_vc.writers.conflicts_json import write_conflicts_json
@@ -461,3 +462,30 @@ def test_kart_merges_it_as_ever(tmp_path: Path) -> None:
     assert schema == run_git(
         "rev-parse", "HEAD:points/.table-dataset/meta/schema.json", cwd=repo.path
     )
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_rows_without_a_key_lose_a_column_that_theirs_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], edited: bool
+) -> None:
+    def release(*rows: tuple[object, ...]) -> None:
+        columns = dict(zip(("id", "name", "part"), zip(*rows, strict=True), strict=False))
+        file = write_file(tmp_path / "t.parquet", pa.table(columns))
+        repo.import_(file, "t", options=SourceOptions(primary_key=()), replace=True)
+
+    repo = empty_repo(tmp_path / "repo")
+    base = ((1, "a", "x"), (2, "b", "x"), (2, "b", "x"), (3, "c", "y"))
+    release(*base)
+    repo.create_branch("dev")
+    release(*base[:-1], (4, "d", "z"))
+    repo.switch("dev")
+    release((1, "changed" if edited else "a"), (2, "b"), (2, "b"), (3, "c"))
+    repo.switch("main")
+    assert repo.merge("dev").kind == "conflicts"
+    repo.resolve_conflicts(choice="theirs")
+    repo.continue_merge()
+    held = sorted((row["id"], row["name"]) for row in repo.table("t").to_arrow().to_pylist())
+    assert held == [(1, "changed" if edited else "a"), (2, "b"), (2, "b"), (4, "d")]
+    assert repo.dataset("t").schema.names == ("id", "name")
+    assert_sound(repo, capsys)
+    assert list(repo.fsck(full=True)) == []

@@ -51,7 +51,12 @@ def revived(
     """
     documents = column_documents(old.folder, schema)
     view = old.after(TreeEdit(old.path, documents))
-    counted = [f for f in schema.fields if any(each.id in back for each in descendants((f,)))]
+    # Without a key each cell's hash is one of its whole row.
+    counted = [
+        field
+        for field in schema.fields
+        if not schema.key or any(each.id in back for each in descendants((field,)))
+    ]
     names = {field.name for field in (*counted, *schema.key.fields)}
     chosen = schema.select(tuple(name for name in schema.names if name in names))
     sums = Digests()
