@@ -1,8 +1,8 @@
-"""Trees of many ordinary files whose names have one length, looked up and edited as they are.
+"""Trees of many files, or folders, whose names have one length, looked up and edited as they are.
 
 A table's markers lie in 256 such folders of some hundred files, of which a commit touches a
-few each: to take every entry out and put it back in would cost more than the rest of the
-commit. Entries of one length stand at multiples of it, so one is found by bisection, and
+few each, and Kart's rows in folders of 64 folders: to take every entry out and put it back in
+would cost more than the rest of the commit. Entries of one length stand at multiples of it, so one is found by bisection, and
 pieces between those that change are copied.
 """
 
@@ -18,7 +18,7 @@ from struct import Struct
 
 __all__ = ["FlatTree", "flat_pairs"]
 
-_HEAD, _MODE = b"100644 ", b"100644"
+_FILE, _FOLDER = b"100644", b"40000"
 _ID = 20
 _FEWEST = 2
 """One file is read as quickly as any tree is: a pattern would have to be made for it first."""
@@ -27,11 +27,12 @@ _FEWEST = 2
 class FlatTree:
     """The entries of one tree, where all have one length; `read` says whether they have."""
 
-    __slots__ = ("_data", "_names", "_size")
+    __slots__ = ("_data", "_mode", "_names", "_size")
 
-    def __init__(self, data: bytes, size: int, names: Sequence[bytes]) -> None:
-        """Take a tree's bytes, the length of an entry, and all names in order."""
+    def __init__(self, data: bytes, mode: bytes, size: int, names: Sequence[bytes]) -> None:
+        """Take a tree's bytes, the mode and the length of an entry, and all names in order."""
         self._data = data
+        self._mode = mode
         self._size = size
         self._names = names
 
@@ -40,72 +41,79 @@ class FlatTree:
         """Its bytes."""
         return self._data
 
+    @property
+    def of_files(self) -> bool:
+        """Whether its entries are files, and not folders."""
+        return self._mode == _FILE
+
     @classmethod
     def read(cls, data: bytes) -> FlatTree | None:
         r"""Return the tree of some bytes; None where entries differ in length or mode.
 
         >>> FlatTree.read(b"100644 ab\0" + bytes(20) + b"100644 c\0" + bytes(20))
         """
-        size = _size(data)
-        if size is None:
+        found = _form(data)
+        if found is None:
             return None
-        names = _namer(size, len(data) // size).unpack(data)
+        mode, size = found
+        names = _namer(size, len(data) // size, len(mode) + 1).unpack(data)
         if not all(map(lt, names, islice(names, 1, None))):
             return None
-        return cls(data, size, names)
+        return cls(data, mode, size, names)
 
     def get(self, name: bytes) -> tuple[bytes, bytes] | None:
-        """Return mode and raw id of a file."""
+        """Return mode and raw id of an entry."""
         at = bisect_left(self._names, name)
         if at == len(self._names) or self._names[at] != name:
             return None
         end = (at + 1) * self._size
-        return _MODE, self._data[end - _ID : end]
+        return self._mode, self._data[end - _ID : end]
 
     def items(self) -> dict[bytes, tuple[bytes, bytes]]:
-        """Return mode and raw id of every file."""
+        """Return mode and raw id of every entry."""
         ends = range(self._size, len(self._data) + 1, self._size)
         return {
-            name: (_MODE, self._data[end - _ID : end])
+            name: (self._mode, self._data[end - _ID : end])
             for name, end in zip(self._names, ends, strict=True)
         }
 
     def texts(self) -> list[tuple[str, str]]:
-        """Return name and id of every file, in order."""
+        """Return name and id of every entry, in order."""
         names = [name.decode("utf-8", "surrogateescape") for name in self._names]
         ends = range(self._size, len(self._data) + 1, self._size)
         return list(zip(names, [self._data[end - _ID : end].hex() for end in ends], strict=True))
 
     def edited(self, changes: Mapping[bytes, tuple[bytes, bytes] | None]) -> bytes | None:
-        """Return the bytes of the tree with other files, or without some.
+        """Return the bytes of the tree with other entries, or without some.
 
         None where entries would no longer have one length.
         """
-        length = self._size - len(_HEAD) - 1 - _ID
+        length = self._size - len(self._mode) - 2 - _ID
         pieces: list[bytes] = []
         done = 0
         for name in sorted(changes):
             new = changes[name]
-            if len(name) != length or (new is not None and new[0] != _MODE):
+            if len(name) != length or (new is not None and new[0] != self._mode):
                 return None
             at = bisect_left(self._names, name)
             there = at < len(self._names) and self._names[at] == name
             pieces.append(self._data[done : at * self._size])
             if new is not None:
-                pieces.append(b"%s%s\0%s" % (_HEAD, name, new[1]))
+                pieces.append(b"%s %s\0%s" % (self._mode, name, new[1]))
             done = (at + there) * self._size
         pieces.append(self._data[done:])
         return b"".join(pieces)
 
 
-def _size(data: bytes) -> int | None:
-    """Return the length of each entry of a tree; None where they differ in it, or in mode."""
+def _form(data: bytes) -> tuple[bytes, int] | None:
+    """Return mode and length of each entry of a tree; None where they differ in one."""
+    mode = _FILE if data.startswith(_FILE) else _FOLDER
     end = data.find(b"\0")
     size = end + 1 + _ID
-    length = end - len(_HEAD)
+    length = end - len(mode) - 1
     if length <= 0 or len(data) % size or len(data) < _FEWEST * size:
         return None
-    return size if _entries_of(length).fullmatch(data) else None
+    return (mode, size) if _entries_of(mode, length).fullmatch(data) else None
 
 
 def flat_pairs(
@@ -113,34 +121,36 @@ def flat_pairs(
 ) -> list[tuple[bytes, list[tuple[bytes, bytes] | None]]] | None:
     """Return the entries that differ between two trees: name and both leaves, in order.
 
-    None where not all entries are of one length. Markers are compared so.
+    None where not all entries are of one length. Markers are compared so, and folders of rows;
+    the name of a folder ends with a slash.
     """
-    size = _size(old)
-    if size is None or len(new) % size or not new:
+    found = _form(old)
+    if found is None or len(new) % found[1] or not new:
         return None
+    mode, size = found
     before, after = _entries(old, size), _entries(new, size)
     come = after - before
     # What stands in both is an entry as those of the old tree are.
-    end = size - 1 - _ID
-    if come and _entries_of(end - len(_HEAD)).fullmatch(b"".join(come)) is None:
+    start, end = len(mode) + 1, size - 1 - _ID
+    if come and _entries_of(mode, end - start).fullmatch(b"".join(come)) is None:
         return None
-    name = slice(len(_HEAD), end)
+    slash = b"" if mode == _FILE else b"/"
     pairs: dict[bytes, list[tuple[bytes, bytes] | None]] = {
-        entry[name]: [(_MODE, entry[-_ID:]), None] for entry in before - after
+        entry[start:end] + slash: [(mode, entry[-_ID:]), None] for entry in before - after
     }
     for entry in come:
-        leaf = (_MODE, entry[-_ID:])
-        if (pair := pairs.get(entry[name])) is None:
-            pairs[entry[name]] = [None, leaf]
+        leaf = (mode, entry[-_ID:])
+        if (pair := pairs.get(name := entry[start:end] + slash)) is None:
+            pairs[name] = [None, leaf]
         else:
             pair[1] = leaf
     return sorted(pairs.items())
 
 
 @lru_cache(maxsize=64)
-def _entries_of(length: int) -> re.Pattern[bytes]:
-    """Return the pattern of a tree of ordinary files whose names have one length."""
-    return re.compile(rb"(?:100644 [^\0/]{%d}\0.{%d})+" % (length, _ID), re.DOTALL)
+def _entries_of(mode: bytes, length: int) -> re.Pattern[bytes]:
+    """Return the pattern of a tree of entries of one mode whose names have one length."""
+    return re.compile(rb"(?:%s [^\0/]{%d}\0.{%d})+" % (mode, length, _ID), re.DOTALL)
 
 
 def _entries(data: bytes, size: int) -> set[bytes]:
@@ -148,9 +158,9 @@ def _entries(data: bytes, size: int) -> set[bytes]:
 
 
 @lru_cache(maxsize=1024)
-def _namer(size: int, count: int) -> Struct:
+def _namer(size: int, count: int, head: int) -> Struct:
     # One call cuts all names out of a tree.
-    head, foot = len(_HEAD), 1 + _ID
+    foot = 1 + _ID
     return Struct(f"{head}x{size - head - foot}s{foot}x" * count)
 
 

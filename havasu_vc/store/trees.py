@@ -256,7 +256,7 @@ def _ids_below(source: ObjectSource, tree: ObjectId) -> Iterator[list[tuple[str,
         prefix, identity, depth = item
         _check_depth(identity, depth)
         data = b"" if identity == EMPTY_TREE else read_object(source, identity, "tree")
-        if (flat := FlatTree.read(data)) is not None:
+        if (flat := FlatTree.read(data)) is not None and flat.of_files:
             yield [(prefix + name, blob) for name, blob in flat.texts()]
             continue
         found: list[tuple[str, ObjectId, int] | list[tuple[str, ObjectId]]] = []

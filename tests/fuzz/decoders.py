@@ -405,7 +405,8 @@ def _others() -> Iterator[Decoder]:
     yield Decoder("raster", _raster, (json.dumps(raster).encode(),))
     yield Decoder("git tree", parse_tree, (b"100644 a\0" + bytes(20),), (ValueError,))
     flat = b"100644 a\0" + bytes(20) + b"100644 b\0" + bytes(20)
-    yield Decoder("git tree, flat", FlatTree.read, (flat,))
+    folders = b"40000 a\0" + bytes(20) + b"40000 b\0" + bytes(20)
+    yield Decoder("git tree, flat", FlatTree.read, (flat, folders))
     who = b"A <a@b> 1 +0000"
     commit = b"tree " + b"ab" * 20 + b"\nauthor " + who + b"\ncommitter " + who + b"\n\nm\n"
     yield Decoder(

@@ -16,6 +16,7 @@ from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import (
     BLOB,
+    TREE,
     Change,
     Existing,
     TreeChange,
@@ -288,11 +289,15 @@ ONE_LENGTH = st.integers(1, 3).flatmap(
 )
 
 
-@given(files=ONE_LENGTH, other=st.dictionaries(SAME, st.none() | st.just(b"x" * 20), max_size=3))
+@given(
+    files=ONE_LENGTH,
+    other=st.dictionaries(SAME, st.none() | st.just(b"x" * 20), max_size=3),
+    mode=st.sampled_from([BLOB, TREE]),
+)
 def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
-    files: dict[bytes, bytes], other: dict[bytes, bytes | None]
+    files: dict[bytes, bytes], other: dict[bytes, bytes | None], mode: bytes
 ) -> None:
-    items = {name: (BLOB, identity) for name, identity in files.items()}
+    items = {name: (mode, identity) for name, identity in files.items()}
     data = format_tree(items)
     flat = FlatTree.read(data)
     assert flat is not None
@@ -304,7 +309,8 @@ def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
 
     assert flat.items() == items
     assert all(flat.get(name) == items.get(name) for name in (*files, *edit))
-    names = {name.encode(): (BLOB, bytes.fromhex(identity)) for name, identity in flat.texts()}
+    assert flat.of_files == (mode == BLOB)
+    names = {name.encode(): (mode, bytes.fromhex(identity)) for name, identity in flat.texts()}
     assert list(names.items()) == sorted(items.items())
     after = {name: leaf for name, leaf in {**items, **edit}.items() if leaf is not None}
     assert changed_tree(flat, edit) == format_tree(after)
@@ -313,7 +319,7 @@ def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([b"100644", b"100644", b"100755", b"40000"]),
+            st.sampled_from([b"100644", b"100644", b"100755", b"40000", b"40000"]),
             st.sampled_from([b"aa", b"ab", b"bb", b"b0", b"c"]),
             st.sampled_from([b"x" * 20, b"y" * 20]),
         ),
@@ -340,6 +346,18 @@ def test_what_came_is_no_entry_of_that_length(damage: bytes) -> None:
     assert flat_pairs(good, good + damage + b"y" * 20) is None
 
 
+def test_folders_of_one_length_differ_as_any_others() -> None:
+    old = [(TREE, bytes([name]), b"x" * 20) for name in b"ABab"]
+    new = [old[0], (TREE, b"B", b"y" * 20), old[3], (TREE, b"z", b"z" * 20)]
+    sides = [b"".join(b"%s %s\0%s" % entry for entry in each) for each in (old, new)]
+    found = flat_pairs(*sides)
+    assert found is not None
+    assert [name for name, _ in found] == [b"B/", b"a/", b"z/"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "flat_pairs", lambda old, new: None)
+        assert found == entry_pairs(*sides)
+
+
 @given(
     st.lists(
         st.tuples(
@@ -359,4 +377,4 @@ def test_only_what_any_reader_would_read_alike_is_flat(
         parsed = parse_tree(data)
         assert flat.items() == {name: (mode, identity) for mode, name, identity in parsed}
         assert [name for _, name, _ in parsed] == sorted({name for _, name, _ in parsed})
-        assert {mode for mode, _, _ in parsed} == {BLOB}
+        assert {mode for mode, _, _ in parsed} == {BLOB if flat.of_files else TREE}
