@@ -204,7 +204,7 @@ class BulkReader:
             chosen, starts = wanted[here], offsets[here]
             order = np.argsort(starts, kind="stable")
             chosen, starts = chosen[order], starts[order]
-            left += _expanded(pack, starts, chosen.tolist(), found)
+            left += _expanded(pack, starts.tolist(), chosen.tolist(), found)
             wanted = wanted[~here]
             if not len(wanted):
                 break
@@ -250,31 +250,32 @@ class BulkReader:
             return bool(fresh)
 
 
-def _runs(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _runs(starts: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield stretches of sorted offsets that are read from the file at once."""
-    cuts = np.flatnonzero(np.diff(starts) > _GAP) + 1
-    for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), len(starts)], strict=True):
-        while first < last:
-            stop = int(np.searchsorted(starts[:last], starts[first] + _BLOCK, "right"))
-            yield first, stop
-            first = stop
+    first = before = 0
+    for at, start in enumerate(starts):
+        if at and (start - before > _GAP or start - starts[first] > _BLOCK):
+            yield first, at
+            first = at
+        before = start
+    yield first, len(starts)
 
 
 def _expanded(
     pack: _Pack,
-    starts: npt.NDArray[np.int64],
-    positions: list[int],
+    starts: Sequence[int],
+    positions: Sequence[int],
     found: list[bytes | None],
 ) -> list[int]:
     """Expand objects of a pack into their places; return the positions of the others."""
     left = []
     for first, stop in _runs(starts):
-        begin = int(starts[first])
-        last = int(starts[stop - 1]) - begin
+        begin = starts[first]
+        last = starts[stop - 1] - begin
         block = pack.block(begin, last + _TAIL)
         if (size := _most(block, last)) > _TAIL:
             block = pack.block(begin, last + size)
-        offsets = (starts[first:stop] - begin).tolist()
+        offsets = [start - begin for start in starts[first:stop]]
         for index, data in zip(positions[first:stop], _objects_at(block, offsets), strict=True):
             found[index] = data
             if data is None:

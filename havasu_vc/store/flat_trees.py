@@ -2,8 +2,8 @@
 
 A table's markers lie in 256 such folders of some hundred files, of which a commit touches a
 few each, and Kart's rows in folders of 64 folders: to take every entry out and put it back in
-would cost more than the rest of the commit. Entries of one length stand at multiples of it, so one is found by bisection, and
-pieces between those that change are copied.
+would cost more than the rest of the commit. Entries of one length stand at multiples of it, so
+one is found by bisection, and pieces between those that change are copied.
 """
 
 from __future__ import annotations

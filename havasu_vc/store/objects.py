@@ -211,7 +211,7 @@ class ObjectWriter:
             return identity
         # In a pack it may stand twice: nearly all that a commit writes is new, and asking for
         # what is not there is slow.
-        if identity in self._pending or self._stored.renew(identity):
+        if identity in self._pending or self._found.renew(identity):
             return identity
         self._pending[identity] = (kind, data)
         self._pending_bytes += len(data)
@@ -345,6 +345,10 @@ class _FoundObjects:
         if object_id[2:] in self._beginning(object_id[:2]):
             return self._stored.keep(object_id)
         return self._has_others() and self._stored.has(object_id)
+
+    def renew(self, object_id: ObjectId) -> bool:
+        """Keep git from pruning a loose object soon; return whether it is one."""
+        return object_id[2:] in self._beginning(object_id[:2]) and self._stored.renew(object_id)
 
     def keep_all(self, ids: Sequence[bytes]) -> set[bytes]:
         """Return which of many objects are here, and keep them as `keep` does."""

@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.records import dataclass
 from havasu_vc.store.spill import Spill
 
 __all__ = ["ObjectPlaces"]
@@ -223,24 +222,33 @@ class _Run(Protocol):
         """Return some of the objects."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
     """A run in memory."""
 
-    ids: _Ids
-    offsets: npt.NDArray[np.uint64]
-    checks: npt.NDArray[np.uint32]
+    __slots__ = ("_looked", "checks", "ids", "offsets")
+
+    def __init__(
+        self, ids: _Ids, offsets: npt.NDArray[np.uint64], checks: npt.NDArray[np.uint32]
+    ) -> None:
+        self.ids = ids
+        self.offsets = offsets
+        self.checks = checks
+        self._looked: tuple[bytes, list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def find(self, identity: bytes) -> int | None:
-        # An array of fixed-width bytes ignores trailing zeros on both sides alike.
-        wanted = np.array(identity, "S20")
-        place = int(np.searchsorted(self.ids, wanted))
-        if place < len(self.ids) and self.ids[place] == wanted:
-            return int(self.offsets[place])
-        return None
+        if self._looked is None:
+            # For a single id a search of bytes takes a fifth of what one of an array does.
+            self._looked = self.ids.tobytes(), self.ends().tolist()
+        ids, ends = self._looked
+        head = identity[0]
+        at, stop = _ID * ends[head - 1] if head else 0, _ID * ends[head]
+        at = ids.find(identity, at, stop)
+        while at % _ID and at != -1:  # the end of one id and the beginning of the next
+            at = ids.find(identity, at + 1, stop)
+        return None if at == -1 else int(self.offsets[at // _ID])
 
     def ends(self) -> _Counts:
         return np.cumsum(np.bincount(_raw(self.ids)[:, 0], minlength=256))

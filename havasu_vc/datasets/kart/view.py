@@ -396,16 +396,27 @@ class KartDataset(StoredDataset):
 
     def _folders(self, folders: Iterable[bytes]) -> dict[bytes, Named]:
         """Return what each folder of features holds; those of one level are read together."""
-        ways = {folder: folder.split(b"/") for folder in folders}
-        at = dict.fromkeys(ways, self.features)
-        for depth in range(max(map(len, ways.values()), default=0)):
-            self._bring(at.values())
-            for folder, way in ways.items():
-                if depth < len(way) and (tree := at[folder]):
-                    below = self.inside(tree).get(way[depth])
-                    at[folder] = "" if below is None or below[0] != TREE else below[1].hex()
-        self._bring(at.values())
-        return {folder: self.inside(tree) if tree else {} for folder, tree in at.items()}
+        wanted = dict.fromkeys(folders)
+        # Many lie in one folder, which is looked through for each of them once.
+        levels: dict[int, dict[bytes, str]] = {}
+        for path in wanted:
+            above = b"/"
+            while above and path not in (level := levels.setdefault(path.count(b"/"), {})):
+                level[path] = ""
+                path, above, _ = path.rpartition(b"/")
+        at: dict[bytes, str] = {}
+        for depth, level in sorted(levels.items()):
+            parents = at if depth else {b"": self.features}
+            self._bring(parents.values())
+            for path in level:
+                parent, _, name = path.rpartition(b"/")
+                tree = parents[parent]
+                below = self.inside(tree).get(name) if tree else None
+                level[path] = "" if below is None or below[0] != TREE else below[1].hex()
+            at = level
+        found = {path: levels[path.count(b"/")][path] for path in wanted}
+        self._bring(found.values())
+        return {path: self.inside(tree) if tree else {} for path, tree in found.items()}
 
     def _bring(self, trees: Iterable[str]) -> None:
         """Read many trees at once, so that they are known; few are as quickly read one by one."""
