@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -178,12 +178,37 @@ class Invocation:
 class _Later(ModuleType):
     """A module that is loaded when something of it is asked for, and not when it is imported."""
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        found = vars(self)[name] = getattr(self.load(), name)
+        return found
+
+    def load(self) -> ModuleType:
+        """Load it, and let whoever imports it from now on have it."""
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), name)
+        return import_module(self.__name__)
+
+
+class _AnyType:
+    """What stands for numpy's types of arrays where nothing looks at them."""
+
+    def __class_getitem__(cls, item: object) -> type[_AnyType]:
+        return cls
+
+
+class _Types(_Later):
+    """numpy's own types, which it reads a tenth of the time to describe a few results by."""
+
+    def __getattr__(self, name: str) -> Any:
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        if asking == "numpy.typing" or asking.startswith("numpy.linalg."):
+            if name in ("ArrayLike", "DTypeLike", "NBitBase", "NDArray"):
+                return _AnyType
+        elif name == "__path__":
+            return self.load().__path__  # by this a module in it is looked for
+        return super().__getattr__(name)
 
 
 def load_libraries() -> None:
@@ -192,11 +217,17 @@ def load_libraries() -> None:
     pygit2 has libgit2 parse whatever certificates this machine trusts, and loads `ssl` to ask
     which, each of which takes ten milliseconds: `git` talks to servers, libgit2 never does. Other
     libraries do, so nothing else may be loaded meanwhile. numpy spends as much on texts that its
-    functions have for readers.
+    functions have for readers, and on types that checkers know without it. `hashlib` loads
+    OpenSSL, and so does `secrets`: 3 MB for a diff, which hashes nothing.
     """
-    for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
-        if "numpy" not in sys.modules:
+    for name in ("hashlib", "secrets"):
+        sys.modules.setdefault(name, _Later(name))
+    if "numpy" not in sys.modules:
+        for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
             sys.modules.setdefault(name, _Later(name))
+        sys.modules.setdefault("numpy._typing", _Types("numpy._typing"))
+        texts = sys.modules.setdefault(name := "numpy._typing._add_docstring", _Later(name))
+        vars(texts).setdefault("_docstrings", "")
     if "pygit2" in sys.modules:
         return
     ours = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": os.path.dirname(__file__)}

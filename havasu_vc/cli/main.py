@@ -7,6 +7,7 @@ that says what each does, is a table here (a test keeps it true).
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -27,6 +28,8 @@ from havasu_vc.cli.standard_streams import prepare_process
 __all__ = ["COMMANDS", "cli", "main"]
 
 PROGRAM = "havasu-vc"
+_TAKEN_APART = frozenset({"_duckdb", "coverage", "pyspark"})
+"""Libraries that have something to do after all else."""
 COMPLETE_VARIABLE = "_HAVASU_VC_COMPLETE"
 """By this variable a shell asks for completions."""
 
@@ -388,8 +391,30 @@ def main() -> NoReturn:
     # What loading modules makes stays to the end, so looking through it for garbage
     # finds none: less often while they load, and not at all when the process goes.
     gc.set_threshold(200_000)
+    ended: list[int] = []
+    atexit.register(_leave, ended)  # the first is the last to be called
     try:
         cli.main()
+    except SystemExit as leaving:
+        if not isinstance(leaving.code, int):
+            raise
+        ended.append(leaving.code)
     finally:
         if "_duckdb" not in sys.modules:  # it tells of whatever is left of it
             gc.freeze()
+    sys.exit(*ended)
+
+
+def _leave(ended: list[int]) -> None:
+    """End the process with its exit code, once all that was to be done at the end is done.
+
+    Python would take every module apart now, and Arrow its functions, which nobody sees.
+    """
+    if not ended or not _TAKEN_APART.isdisjoint(sys.modules):
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # of which Python tells
+    os._exit(ended[0])

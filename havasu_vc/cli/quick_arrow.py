@@ -18,15 +18,15 @@ __all__ = ["leave_pandas_out"]
 
 
 class _NoPandas:
-    """Finds every module but pandas."""
+    """Finds every module but pandas, and `dateutil`, which Arrow asks for with it."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Refuse pandas, and leave all else to others."""
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=name)
+        """Refuse them, and leave all else to others."""
+        if name in ("pandas", "dateutil"):
+            raise ModuleNotFoundError(f"{name} is left out", name=name)
         return None
 
 

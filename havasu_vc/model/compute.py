@@ -35,6 +35,13 @@ except ImportError:
 call_function: Callable[..., Any] = _arrow.call_function
 """Call a function of Arrow by its name, with a list of values and its options."""
 
+_TYPES: dict[type, pa.DataType] = {
+    type(None): pa.null(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+}
 _PYTHON_WORDS = {"and_": "and", "or_": "or"}
 """Functions that cannot have their own name in Python."""
 
@@ -88,6 +95,17 @@ def __getattr__(name: str) -> Callable[..., Any]:
     return made
 
 
+def _scalar(value: Any) -> Any:
+    """Return a value of Python's as Arrow takes it.
+
+    Without a type Arrow finds one out, for which it loads `dateutil` and looks for intervals.
+    """
+    known = _TYPES.get(type(value))
+    if known is None or (known == _TYPES[int] and not -(1 << 63) <= value < 1 << 63):
+        return value
+    return pa.scalar(value, known)
+
+
 def _callable(function: Any) -> Callable[..., Any]:
     kind = function._doc.options_class
     arity: Any = function.arity
@@ -97,6 +115,6 @@ def _callable(function: Any) -> Callable[..., Any]:
         if arity is not Ellipsis:
             values, following = values[:arity], values[arity:]
         given = getattr(_arrow, kind)(*following, **options) if following or options else None
-        return function.call(list(values), given, None)
+        return function.call([*map(_scalar, values)], given, None)
 
     return called

@@ -39,7 +39,7 @@ from havasu_vc.store.objects import (
     parse_signature,
 )
 
-__all__ = ["LOCKED_INDEX", "LOCK_PATIENCE", "GitRepository", "Operation", "init_kart", "kart_merge"]
+__all__ = ["LOCK_PATIENCE", "GitRepository", "Operation", "init_kart", "kart_merge"]
 
 
 LOCK_PATIENCE = SETTLED_SECONDS + 1.5
@@ -429,8 +429,7 @@ def _common_directory(git_directory: Path) -> Path:
 # of git's, and a stray `git commit -a` would remove everything.
 
 _INDEX = b"DIRC\0\0\0\x02\0\0\0\0kart\0\0\0\0"
-LOCKED_INDEX = _INDEX + hashlib.sha1(b"blob %d\0" % len(_INDEX) + _INDEX).digest()
-"""An index with an extension that git does not know and must not ignore."""
+"""An index with an extension that git does not know and must not ignore, but for its sum."""
 
 _README = b"""This directory is a Kart repository, made by havasu-vc.
 
@@ -467,7 +466,8 @@ def make_kart(place: Path, folder: Path, *, bare: bool, name: str) -> None:
         (folder / "info").mkdir(exist_ok=True)
         replace_file(folder / "info" / "exclude", _EXCLUDE)
         replace_file(folder / "info" / "attributes", _ATTRIBUTES)
-        replace_file(folder / "index", LOCKED_INDEX)
+        sum_of_it = hashlib.sha1(b"blob %d\0" % len(_INDEX) + _INDEX).digest()
+        replace_file(folder / "index", _INDEX + sum_of_it)
         if not (place / "KART_README.txt").exists():
             replace_file(place / "KART_README.txt", _README)
         replace_file(place / ".git", b"gitdir: .kart\n")

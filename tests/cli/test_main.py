@@ -336,3 +336,35 @@ def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
         "shapely",
     }
     assert needless & set(done.stderr.split()) == set()
+
+
+ENDING = """
+import atexit, sys
+from havasu_vc.cli import main
+
+class Late:
+    def __del__(self):
+        print("taken apart", flush=True)
+
+def command():
+    main.late = Late()
+    atexit.register(print, "at the end")
+    sys.exit(eval(sys.argv[1]))
+
+main.cli.main = command
+main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "printed"),
+    [("0", 0, False), ("3", 3, False), ("None", 0, True), ("'told'", 1, True)],
+)
+def test_the_process_ends_once_all_is_done(raised: str, code: int, printed: bool) -> None:
+    """Modules are taken apart only where how it ends is left to Python."""
+    program = [sys.executable, "-c", ENDING, raised]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == code
+    assert "at the end\n" in done.stdout
+    assert ("taken apart" in done.stdout) == printed
+    assert ("told" in done.stderr) == (raised == "'told'")

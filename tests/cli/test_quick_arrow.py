@@ -88,6 +88,13 @@ assert numpy.array([1, 2]).sum() == 3
 assert "_ssl" not in sys.modules, "pygit2 read what OpenSSL has for Python"
 import ssl
 assert ssl.create_default_context  # whoever asks for it gets it
+import numpy.typing
+assert numpy.typing.NDArray[numpy.uint8], "what checkers read has something to stand for it"
+assert "numpy._typing._array_like" not in sys.modules, "numpy read its types"
+import numpy._typing._array_like as types
+assert types is sys.modules["numpy._typing._array_like"]  # whoever asks for them gets them
+from numpy._typing import NDArray
+assert NDArray[numpy.uint8].__origin__ is numpy.ndarray
 from numpy._core import _add_newdocs
 assert _add_newdocs.add_newdoc is not None  # whoever asks for something of it gets it
 assert numpy.ndarray.__doc__ is not None
@@ -97,6 +104,35 @@ assert numpy.ndarray.__doc__ is not None
 def test_what_no_command_uses_is_read_by_who_asks() -> None:
     done = subprocess.run([sys.executable, "-c", TEXTS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+LOADED = """
+import sys
+from havasu_vc.cli.main import cli
+try:
+    cli.main(sys.argv[1:])
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_a_diff_loads_neither_openssl_for_python_nor_what_looks_for_intervals(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("id,name\n1,a\n2,b\n")
+    Repo.init(tmp_path / "work", kart=True)
+    for command in (
+        ("import", str(table), "table", "--primary-key", "id"),
+        ("diff", "[EMPTY]...HEAD", "-o", "json"),
+    ):
+        program = [sys.executable, "-c", LOADED, *command]
+        done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path / "work")
+        assert done.returncode == 0, done.stderr
+    assert '"name": "a"' in done.stdout
+    modules = set(done.stderr.split())
+    assert "pyarrow.lib" in modules
+    assert not modules & {"_hashlib", "dateutil"}
 
 
 FRAMES = """
