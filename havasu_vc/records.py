@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dataclass"]
 
+_NO_FIELDS = ("Var", "KW_ONLY")
+"""Stand in the types of what is no field: `ClassVar`, `InitVar` and `KW_ONLY`."""
 _RECORD = {"frozen": True, "slots": True}
 
 
@@ -48,10 +50,21 @@ class _Model:
 def _record(plain: type) -> type:
     """Return a class with slots for its fields, and with the methods of a frozen dataclass."""
     own = vars(plain)
+    types = own.get("__annotations__", {})
+    told = bool(plain.__doc__) and not any(
+        word in type_ for type_ in types.values() if isinstance(type_, str) for word in _NO_FIELDS
+    )
+    if told:
+        # It would look for `ClassVar` and others in each text, by a pattern.
+        plain.__annotations__ = dict.fromkeys(types, object)
     # It would refuse to freeze a class whose methods it does not write.
     cls: Any = standard(init=False, repr=False, eq=False, slots=True)(plain)
     cls.__dataclass_params__ = _Model.__dict__["__dataclass_params__"]
     members = fields(cls)
+    if told:
+        cls.__annotations__ = types
+        for member in members:
+            member.type = types[member.name]
     for member in members:
         if not member.init:
             raise TypeError(f"{cls.__qualname__}.{member.name}: records have no such fields")

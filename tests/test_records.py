@@ -6,6 +6,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Generic, TypeVar
@@ -274,3 +275,42 @@ print(time.process_time() - begin)
         for module in ("havasu_vc.records", "dataclasses")
     }
     assert spent["havasu_vc.records"] < spent["dataclasses"] / 2
+
+
+TEXTS = '''
+from __future__ import annotations
+from dataclasses import KW_ONLY, InitVar
+from typing import ClassVar
+def made(dataclass):
+    @dataclass(frozen=True, slots=True)
+    class Plain:
+        """Its types are texts."""
+        name: str
+        parts: tuple[int, ...] = ()
+    @dataclass(frozen=True, slots=True)
+    class Others:
+        """What has a type is not all fields."""
+        name: str
+        limit: ClassVar[int] = 3
+        _: KW_ONLY
+        count: int = 0
+    return Plain, Others
+'''
+
+
+def test_types_that_are_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("records_by_texts")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    known = vars(module)
+    exec(TEXTS, known)
+    for ours, theirs in zip(
+        known["made"](records.dataclass), known["made"](dataclasses.dataclass), strict=True
+    ):
+        assert ours.__annotations__ == theirs.__annotations__
+        facts = [
+            [(each.name, each.type, each.kw_only) for each in dataclasses.fields(side)]
+            for side in (ours, theirs)
+        ]
+        assert facts[0] == facts[1]
+        assert repr(ours("a", **{facts[0][1][0]: 7})) == repr(theirs("a", **{facts[0][1][0]: 7}))
+        assert inspect.signature(ours) == inspect.signature(theirs)

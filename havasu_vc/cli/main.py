@@ -388,9 +388,6 @@ def cli(
 def main() -> NoReturn:
     """Run the command line of this process."""
     prepare_process()
-    # What loading modules makes stays to the end, so looking through it for garbage
-    # finds none: less often while they load, and not at all when the process goes.
-    gc.set_threshold(200_000)
     ended: list[int] = []
     atexit.register(_leave, ended)  # the first is the last to be called
     try:
@@ -401,7 +398,7 @@ def main() -> NoReturn:
         ended.append(leaving.code)
     finally:
         if "_duckdb" not in sys.modules:  # it tells of whatever is left of it
-            gc.freeze()
+            gc.freeze()  # nothing is looked through for garbage when the process goes
     sys.exit(*ended)
 
 
