@@ -192,7 +192,7 @@ class _Later(ModuleType):
 
 
 class _AnyType:
-    """What stands for numpy's types of arrays where nothing looks at them."""
+    """A type that stands for those of numpy's arrays where nothing looks at them."""
 
     def __class_getitem__(cls, item: object) -> type[_AnyType]:
         return cls
