@@ -96,7 +96,7 @@ def _working_copy(scratch: Scratch, kind: str) -> Iterator[Figure]:
         """Measure a command upon edits of rows that were not edited before."""
 
         def once(_: int) -> Run:
-            _edit(file, sizes.edits, variant.rows, next(rows))
+            edit_rows(file, sizes.edits, variant.rows, next(rows))
             found = run(*words)
             if back:
                 run(*back)
@@ -112,12 +112,12 @@ def _working_copy(scratch: Scratch, kind: str) -> Iterator[Figure]:
     yield figure(f"stash of {edits}", after("stash", back=("stash", "drop")))
     yield figure(f"commit of {edits}", after("commit", "-m", "Edit"))
     yield figure(f"reset over {edits}", _again(run, sizes.runs, ("reset", "--hard", "HEAD^")))
-    _edit(file, sizes.edits, variant.rows, next(rows))
+    edit_rows(file, sizes.edits, variant.rows, next(rows))
     run("stash")
     yield figure(f"stash apply of {edits}", _again(run, sizes.runs, ("stash", "apply"), "restore"))
     for branch in ("side", "main"):
         run("switch", *(["-c"] if branch == "side" else []), branch)
-        _edit(file, sizes.edits, variant.rows, next(rows))
+        edit_rows(file, sizes.edits, variant.rows, next(rows))
         run("commit", "-m", branch)
     ends = repeated(lambda number: run("switch", ("side", "main")[number % 2]), sizes.runs)
     yield figure(f"switch between branches 2 × {edits} apart", ends)
@@ -147,7 +147,7 @@ def _again(
     return repeated(once, times)
 
 
-def _edit(file: Path, count: int, total: int, seed: int) -> None:
+def edit_rows(file: Path, count: int, total: int, seed: int) -> None:
     """Edit rows at random, as an editor does."""
     with closing(sqlite3.connect(file)) as database:
         add_functions(database)

@@ -1,4 +1,4 @@
-"""Cases: Kart datasets, beside what Kart itself took for the same.
+"""Cases: Kart datasets and their working copies, beside what Kart itself took for the same.
 
 Kart was measured once, at commit 362ac89e, on two cores, with a table of the same columns
 and size: processor time and peak memory as `facts` below. Both figures are fractions of
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tests.bench.cases import Figure, case, counted
+from tests.bench.checkouts import edit_rows
 from tests.bench.process import Run, repeated
 from tests.bench.scratch import Scratch, Variant
 
@@ -34,6 +36,8 @@ def _mib(mebibytes: int) -> float:
 IMPORT = _Kart(35.33, _mib(479))
 DUMP = _Kart(33.23, _mib(2057))
 DIFF = _Kart(0.84, _mib(247))
+COMMIT = _Kart(1.08, 240)
+"""Of edits in a working copy. Beside other work it took 1.5 to 2.1 s."""
 MERGE = _Kart(3.85, _mib(744))
 CONFLICTS = _Kart(85.12, _mib(1103))
 ROWS = 1_000_000
@@ -42,7 +46,7 @@ ROWS = 1_000_000
 
 @case("kart")
 def kart(scratch: Scratch) -> Iterator[Figure]:
-    """Import, read, diff, merge and conflicts of a Kart dataset, against Kart's figures."""
+    """Import, read, diff, commit, merge and conflicts of a Kart dataset, against Kart's figures."""
     sizes = scratch.sizes
     variant = Variant("points", sizes.usual)
     rows, edits = counted(variant.rows), f"{sizes.edits:,}"
@@ -61,6 +65,8 @@ def kart(scratch: Scratch) -> Iterator[Figure]:
     arguments = ("diff", "HEAD^...HEAD", "-o", "json")
     run = repeated(lambda _: scratch.havasu("-C", edited, *arguments), sizes.runs)
     yield from _against(f"diff of {edits} in {rows}, JSON", run, DIFF, 0.6, whole)
+    run = _committed(scratch, start, variant)
+    yield next(_against(f"commit of {edits} edits in {rows}", run, COMMIT, 0.4, whole))
     for name, theirs, asked, limit in (
         (f"merge 2 × {edits} in {rows}", patches[1], MERGE, 0.3),
         (f"{edits} conflicts in {rows}", _other(scratch, patches[0]), CONFLICTS, 0.05),
@@ -111,6 +117,20 @@ def _patched(scratch: Scratch, repository: Path, patch: Path) -> Path:
     copy = scratch.copy(repository)
     scratch.havasu("-C", copy, "apply", patch)
     return copy
+
+
+def _committed(scratch: Scratch, start: Path, variant: Variant) -> Run:
+    """Measure a commit of what an editor changed in the working copy."""
+    copy, seeds = scratch.copy(start), count()
+    scratch.havasu("-C", copy, "create-workingcopy", "copy.gpkg")
+
+    def once(_: int) -> Run:
+        edit_rows(copy / "copy.gpkg", scratch.sizes.edits, variant.rows, next(seeds))
+        return scratch.havasu("-C", copy, "commit", "-m", "Edit")
+
+    run = repeated(once, scratch.sizes.runs)
+    scratch.remove(copy)
+    return run
 
 
 def _diverged(scratch: Scratch, edited: Path, theirs: Path) -> Path:
