@@ -33,6 +33,8 @@ SMALL = 1 << 20
 """A pack up to so many bytes is copied whatever is added."""
 WORTH = 12_000
 """Beyond, up to so many bytes are copied for each object that is added."""
+MOST = 1 << 23
+"""A larger one is left: of a commit of 1,000 of Kart's rows, copying twice as much is a tenth."""
 
 _NAME = re.compile(r"pack-[0-9a-f]{40}")
 _HEAD, _FAN, _SUM = 12, 8 + 1024, 20
@@ -60,7 +62,8 @@ def find_grown(objects: Path, coming: int) -> Grown | None:
     try:
         name = _note(objects).read_text("ascii").strip()
         path = objects / "pack" / f"{name}.pack"
-        if _NAME.fullmatch(name) is None or path.stat().st_size > max(SMALL, WORTH * coming):
+        most = max(SMALL, min(WORTH * coming, MOST))
+        if _NAME.fullmatch(name) is None or path.stat().st_size > most:
             return None
         beside = {found.suffix for found in path.parent.glob(f"{name}.*")}
         if beside != {".pack", ".idx"} or _is_named(path):

@@ -130,11 +130,12 @@ def test_a_pack_in_an_index_of_several_is_left_alone(repository: GitRepository, 
     git("multi-pack-index", "verify", cwd=repository.path)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("WORTH", 10), ("MOST", 1000)])
 def test_a_large_pack_is_left_and_a_new_one_begun(
-    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(growing, "SMALL", 1000)
-    monkeypatch.setattr(growing, "WORTH", 10)
+    monkeypatch.setattr(growing, limit, most)
     for start in range(0, 500, 100):
         store(repository, texts(start))
     assert 1 < len(pack_files(repository)) < 5
