@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from havasu_vc.engine.choose import EngineSettings, SpokenConfig
     from havasu_vc.engine.protocol import Engine, Progress
 
-__all__ = ["Settings"]
+__all__ = ["OpensEngine", "Settings"]
+
+OpensEngine = Callable[[int], "Engine"]
+"""Opens an engine for so many bytes of input."""
 
 
 def _nobody(note: str) -> None:
@@ -52,6 +56,17 @@ class Settings:
             progress=self.progress,
             note=self.note,
         )
+
+    def opened_once(self, stack: ExitStack) -> OpensEngine:
+        """Return what opens an engine for whoever needs it first; the stack closes it."""
+        found: list[Engine] = []
+
+        def open_engine(input_bytes: int) -> Engine:
+            if not found:
+                found.append(stack.enter_context(self.open_engine(input_bytes)))
+            return found[0]
+
+        return open_engine
 
     def staying_here(self, why: str) -> Settings:
         """Return the same without Spark, for work of this process; who asked for it hears why."""

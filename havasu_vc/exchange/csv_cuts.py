@@ -1,27 +1,44 @@
 """Places at which a CSV file may be cut, so that several tasks read it: ends of its rows.
 
-Whether a line break ends a row or stands inside a value is told by the quotes before it. That holds
-where each quote that begins a value stands at its beginning and each that ends one at its end. A
-file in which one stands elsewhere is not cut, nor one whose lines end with a carriage return alone.
+Whether a line break ends a row or stands inside a value is told by the quotes before it, all of
+them. So whoever looks at a stretch of the file alone says what holds of it either way, where it
+begins inside a value and where it does not, and how many quotes it has; put in a row, these tell
+which way it is. That holds where each quote that begins a value stands at its beginning and each
+that ends one at its end. A file in which one stands elsewhere is not cut, nor one whose lines end
+with a carriage return alone.
 """
 
 from __future__ import annotations
 
 import codecs
-import io
-from dataclasses import field
-from typing import IO
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.records import dataclass
 
-__all__ = ["RowCuts", "Span", "Watched", "can_be_cut"]
+__all__ = ["MARK", "Span", "Stretch", "Way", "can_be_cut", "look_at", "spans_of"]
 
+MARK = codecs.BOM_UTF8
+"""What some files of UTF-8 begin with."""
 _QUOTE, _FEED, _RETURN = b'"\n\r'
-_MARK = codecs.BOM_UTF8
+_BLOCK = 4 << 20
+"""Bytes that are looked at in one go."""
+_AROUND = (2, 3)
+"""How many bytes before and behind some others are looked at with them."""
 _Places = npt.NDArray[np.int64]
+
+
+class Readable(Protocol):
+    """A file that is open to be read at any place."""
+
+    def seek(self, position: int, /) -> object:
+        """Go to a place."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +51,8 @@ class Span:
     """The place behind the last byte."""
     first_row: int
     """The number of the first row; that of the file is 1."""
+    rows: int
+    """How many rows, the header not counted."""
 
 
 def can_be_cut(encoding: str, delimiter: str) -> bool:
@@ -48,120 +67,126 @@ def can_be_cut(encoding: str, delimiter: str) -> bool:
 
 
 @dataclass(slots=True)
-class RowCuts:
-    """Looks through the bytes of a file, in order, for places to cut it at."""
+class Way:
+    """What holds of a stretch if it begins inside of a value with quotes, or if it does not."""
 
-    delimiter: int
-    """The byte between values."""
-    step: int
-    """How many bytes a span has at the least."""
+    lines: int = 0
+    """How many of its line ends end a row; blank lines are none."""
+    cut: tuple[int, int] | None = None
+    """The first place behind a line end, and how many rows of the stretch end before it."""
     spoiled: bool = False
     """Whether quotes stand where they do not tell values apart."""
-    _seen: int = 0
-    _before: bytes = b"\n\n"
-    """The two bytes before those that wait."""
-    _waiting: bytes = b""
-    _inside: bool = False
-    _rows: int = 0
-    _cuts: list[tuple[int, int]] = field(default_factory=list)
-    """Places, and how many lines are before."""
 
-    def look(self, data: bytes) -> None:
-        """Look at the next bytes."""
-        if self._seen == 0 and not self._waiting:
-            # What marks the encoding is no part of the first value.
-            if data[:3] == _MARK:
-                self._seen, data = 3, data[3:]
-        # Of the last byte is not known yet what follows.
-        data = self._waiting + data
-        self._waiting = data[-1:]
-        self._take(data[:-1], self._waiting)
 
-    def spans(self, rows: int) -> list[Span]:
-        """Return the spans of a file that was looked at to its end and has so many rows.
+@dataclass(slots=True)
+class Stretch:
+    """What is known of some bytes of a file, wherever they begin."""
 
-        None where it cannot be cut.
-        """
-        last, self._waiting = self._waiting, b""
-        self._take(last, b"\n")
-        size = self._seen
-        if last and last[0] != _FEED:
-            self._rows += 1
-        if self.spoiled or self._inside or self._rows - 1 != rows:
+    outside: Way
+    """Where they begin between rows, or in a value without quotes."""
+    inside: Way
+    """Where they begin inside of a value with quotes."""
+    flips: bool = False
+    """Whether they end on the other side of a quote."""
+    is_open: bool = False
+    """Whether the last byte is no line end."""
+
+
+def look_at(file: Readable, start: int, end: int, delimiter: int, *, first: bool) -> Stretch:
+    """Return what is known of the bytes from `start` to `end`.
+
+    `first` where they are the first of the file, but for what marks its encoding.
+    """
+    found = Stretch(Way(), Way())
+    before, behind = _AROUND
+    for at in range(start, end, _BLOCK):
+        until = min(at + _BLOCK, end)
+        known = 0 if first and at == start else min(before, at)
+        file.seek(at - known)
+        data = file.read(until - at + known + behind)
+        if len(data) < until - at + known:
+            # The file has become shorter.
+            found.outside.spoiled = found.inside.spoiled = True
+            return found
+        around = b"\n" * (before - known) + data
+        around += b"\n" * (until - at + before + behind - len(around))
+        _take(found, np.frombuffer(around, np.uint8), at, delimiter)
+    return found
+
+
+def _take(found: Stretch, around: npt.NDArray[np.uint8], start: int, delimiter: int) -> None:
+    """Take the next bytes into account, of which is known what stands before and behind them."""
+    before, behind = _AROUND
+    body = around[before:-behind]
+    quotes = np.flatnonzero(body == _QUOTE)
+    feeds = np.flatnonzero(body == _FEED)
+    returns = np.flatnonzero(body == _RETURN)
+    sides = _sides(feeds, quotes), _sides(returns, quotes)
+    borders = np.zeros(256, bool)
+    borders[[delimiter, _FEED, _RETURN, _QUOTE]] = True
+    for inside, way in enumerate((found.outside, found.inside)):
+        here = int(inside ^ found.flips)
+        if not way.spoiled:
+            opening, closing = quotes[here::2], quotes[1 - here :: 2]
+            fits = borders[around[opening + before - 1]].all()
+            fits = fits and borders[around[closing + before + 1]].all()
+            alone = around[returns[sides[1] == here] + before + 1] != _FEED
+            way.spoiled = bool(not fits or alone.any())
+        _count(way, around, feeds[sides[0] == here], start)
+    found.flips ^= bool(len(quotes) % 2)
+    found.is_open = bool(len(body)) and int(body[-1]) != _FEED
+
+
+def _count(way: Way, around: npt.NDArray[np.uint8], ends: _Places, start: int) -> None:
+    """Count rows that end at some line ends, and find the first place to cut at."""
+    if not len(ends):
+        return
+    before = _AROUND[0]
+    last = around[ends + before - 1]
+    blank = (last == _FEED) | ((last == _RETURN) & (around[ends + before - 2] == _FEED))
+    lines = way.lines + np.cumsum(~blank)
+    if way.cut is None:
+        # Whoever reads from there would take such bytes for the mark of an encoding.
+        marks = np.ones(len(ends), bool)
+        for place, byte in enumerate(MARK, before + 1):
+            marks &= around[ends + place] == byte
+        good = np.flatnonzero(~marks)
+        if len(good):
+            way.cut = (start + int(ends[good[0]]) + 1, int(lines[good[0]]))
+    way.lines = int(lines[-1])
+
+
+def _sides(places: _Places, quotes: _Places) -> _Places:
+    """Return for each place whether the number of quotes before it is odd."""
+    sides: _Places = np.searchsorted(quotes, places) & 1
+    return sides
+
+
+def spans_of(stretches: Sequence[Stretch], size: int) -> list[Span]:
+    """Return the spans of a file, given all its stretches in order; none where it cannot be cut.
+
+    Each begins with the first row that begins in a stretch.
+    """
+    places, befores = [0], [1]
+    rows, inside = 0, False
+    for number, stretch in enumerate(stretches):
+        way = stretch.inside if inside else stretch.outside
+        if way.spoiled:
             return []
-        places = [0, *(place for place, _ in self._cuts)]
-        befores = [1, *(lines for _, lines in self._cuts)]
-        ends = [*places[1:], size]
-        # Behind the last cut there may be nothing but blank lines.
-        if len(ends) > 1 and befores[-1] == self._rows:
-            places, befores, ends = places[:-1], befores[:-1], [*ends[:-2], size]
-        return [Span(*span) for span in zip(places, ends, befores, strict=True)]
-
-    def _take(self, data: bytes, following: bytes) -> None:
-        """Look at bytes of which is known what stands before and behind them."""
-        if self.spoiled or not data:
-            self._seen += len(data)
-            return
-        around = np.frombuffer(self._before + data + following, np.uint8)
-        body = around[2 : 2 + len(data)]
-        quotes = np.flatnonzero(body == _QUOTE)
-        self._check(around, quotes)
-        ends = self._outside(np.flatnonzero(body == _FEED), quotes)
-        returns = self._outside(np.flatnonzero(body == _RETURN), quotes)
-        self.spoiled = self.spoiled or bool((around[returns + 3] != _FEED).any())
-        before = around[ends + 1]
-        blank = (before == _FEED) | ((before == _RETURN) & (around[ends] == _FEED))
-        lines = self._rows + np.cumsum(~blank)
-        cut = self._cuts[-1][0] if self._cuts else 0
-        while len(ends):
-            place = int(np.searchsorted(ends, cut + self.step - self._seen - 1))
-            # A span has a row at the least; the first has the header besides.
-            least = self._cuts[-1][1] if self._cuts else 1
-            place = max(place, int(np.searchsorted(lines, least + 1)))
-            if place >= len(ends):
-                break
-            cut = self._seen + int(ends[place]) + 1
-            self._cuts.append((cut, int(lines[place])))
-        if len(ends):
-            self._rows = int(lines[-1])
-        self._inside ^= bool(len(quotes) % 2)
-        self._seen += len(data)
-        self._before = (self._before + data)[-2:]
-
-    def _check(self, around: npt.NDArray[np.uint8], quotes: _Places) -> None:
-        """See that quotes stand at the beginning and at the end of values, or are two for one."""
-        borders = np.zeros(256, bool)
-        borders[[self.delimiter, _FEED, _RETURN, _QUOTE]] = True
-        opening = quotes[int(self._inside) :: 2]
-        closing = quotes[1 - int(self._inside) :: 2]
-        fits = borders[around[opening + 1]].all() and borders[around[closing + 3]].all()
-        self.spoiled = self.spoiled or not fits
-
-    def _outside(self, places: _Places, quotes: _Places) -> _Places:
-        """Return those of some places that are inside no value with quotes around it."""
-        before = np.searchsorted(quotes, places) + int(self._inside)
-        outside: _Places = places[before % 2 == 0]
-        return outside
-
-
-class Watched(io.RawIOBase):
-    """The bytes of a file, which something else looks at as they are read."""
-
-    def __init__(self, file: IO[bytes], cuts: RowCuts) -> None:
-        self._file, self._cuts = file, cuts
-
-    def readable(self) -> bool:
-        """Say that it is there to be read."""
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes."""
-        data = self._file.read(size)
-        if data:
-            self._cuts.look(data)
-        return data
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
+        # A span has a row at the least; the first has the header besides.
+        if number and way.cut is not None and rows + way.cut[1] > befores[-1]:
+            places.append(way.cut[0])
+            befores.append(rows + way.cut[1])
+        rows += way.lines
+        inside ^= stretch.flips
+    if inside or not stretches:
+        return []
+    rows += stretches[-1].is_open
+    # Behind the last cut there may be nothing but blank lines.
+    if len(places) > 1 and befores[-1] == rows:
+        del places[-1], befores[-1]
+    ends, afters = [*places[1:], size], [*befores[1:], rows]
+    return [
+        Span(start, end, first, after - first)
+        for start, end, first, after in zip(places, ends, befores, afters, strict=True)
+    ]

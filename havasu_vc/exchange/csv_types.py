@@ -27,13 +27,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import InvalidFileError
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 from havasu_vc.records import dataclass
@@ -48,7 +47,6 @@ __all__ = [
     "convert",
     "misfits",
     "no_number",
-    "require_numbers",
     "times",
     "typed",
     "without_plus",
@@ -82,8 +80,22 @@ _PATTERNS = {
 _TOO_LONG = r"^[+-]?[1-9][0-9]{15,}$|^[+-]?[0.]*[1-9]\.?(?:[0-9]\.?){17,}"
 
 
+_NUMBERS = ("int64", "decimal", "float64", "text")
+_ALSO = {
+    "int64": _NUMBERS,
+    "decimal": _NUMBERS[1:],
+    "float64": _NUMBERS[2:],
+    "text": ("text",),
+}
+"""What each value of a type is as well; values of the others are text besides."""
 _LIKELY = ("int64", "float64", "date", "timestamp", "timestamptz")
 """Types that a column is expected to have where most of its first values look so."""
+_EXPECTED = ("float64", "date", "timestamp", "timestamptz")
+"""The types that follow from that: among whole numbers others are nothing odd."""
+_FIRST = 1000
+"""How many values those are."""
+_MOST_KEPT = 200
+"""Characters of a value that is odd which are kept."""
 _CODE_DIGITS = 5
 """Whole numbers of as many digits each, and at least these, may be codes."""
 
@@ -100,7 +112,11 @@ class Misfit:
 
 @dataclass(slots=True)
 class Judgement:
-    """The types that a column can still be of, narrowed block by block."""
+    """The types that a column can still be of, narrowed block by block.
+
+    It does not matter where blocks end, nor whether one judgement looks at all or several at
+    parts that follow each other.
+    """
 
     possible: list[str] = field(default_factory=lambda: list(_TYPES))
     """Types that every value seen so far has."""
@@ -110,51 +126,68 @@ class Judgement:
     """Whether a number was seen that floating point would round."""
     wkt: bool = True
     """Whether every value looks like WKT."""
-    misfit: Misfit | None = None
-    """The first value that is none of the type that the first ones looked like."""
+    odd: dict[str, Misfit] = field(default_factory=dict)
+    """The first value that is none of a type, by those that a column may be expected to have."""
+    looks: bytes = b""
+    """What each of the first values looks like: a bit for each type that is likely."""
     digits: tuple[int, int] | None = None
     """How many characters its whole numbers have, at least and at most."""
-    likely: str | None = None
-    """The type that most of the first values looked like."""
     rows: int = 0
     """How many rows were looked at."""
 
     def look(self, column: pa.Array) -> None:
         """Take the values of a block into account."""
         before, self.rows = self.rows, self.rows + len(column)
-        values = pc.drop_null(blank_as_null(column))
+        column = blank_as_null(column)
+        values = pc.drop_null(column)
         if not len(values):
             return
-        if not self.seen:
-            self.likely = _likely(values[:1000])
         self.seen = True
-        # Most columns settle at once: the first type that fits the whole block is sure to
-        # be tried again, and all before it are out for good.
-        for name in list(self.possible):
-            if name == "text" or self._fits(values, name):
-                break
-            self.possible.remove(name)
-            if name == self.likely and self.misfit is None:
-                odd = _misfit(column, name, before)
-                if odd is not None and not (name == "float64" and _LEADING_ZERO(odd.value)):
-                    self.misfit = odd
+        if len(self.looks) < _FIRST:
+            self.looks += _looks(values[: _FIRST - len(self.looks)])
+        # Most columns settle at once: of the first type that fits the block is known what
+        # else its values are, and all before it are out for good.
+        fit = next(name for name in self.possible if name == "text" or _fits(values, name))
+        also = _ALSO.get(fit, (fit, "text"))
+        self.possible = [name for name in self.possible if name in also]
+        for name in _EXPECTED:
+            if name not in self.possible and name not in self.odd:
+                self.odd[name] = _misfit(column, name, before)
         if self.possible[0] == "int64":
             sizes = pc.min_max(pc.utf8_length(values)).as_py()
-            least, most = self.digits or (sizes["min"], sizes["max"])
-            self.digits = (min(least, sizes["min"]), max(most, sizes["max"]))
-        if "float64" in self.possible and not self.too_long:
+            self.digits = _both(self.digits, (sizes["min"], sizes["max"]))
+        else:
+            self.digits = None
+        if "float64" not in self.possible:
+            self.too_long = False
+        elif not self.too_long:
             self.too_long = _any(values, _TOO_LONG)
         if self.wkt:
             self.wkt = _all(values, _WKT)
 
-    def _fits(self, values: pa.Array, name: str) -> bool:
-        if not _all(values, _PATTERNS[name]):
-            return False
-        try:
-            _cast(values, name)
-        except pa.ArrowInvalid:
-            return False
-        return True
+    def then(self, other: Judgement) -> Judgement:
+        """Return the judgement of a column of which `other` looked at the rows that follow."""
+        possible = [name for name in self.possible if name in other.possible]
+        later = {name: replace(odd, row=odd.row + self.rows) for name, odd in other.odd.items()}
+        return Judgement(
+            possible=possible,
+            seen=self.seen or other.seen,
+            too_long="float64" in possible and (self.too_long or other.too_long),
+            wkt=self.wkt and other.wkt,
+            odd=later | self.odd,
+            looks=(self.looks + other.looks)[:_FIRST],
+            digits=_both(self.digits, other.digits) if possible[0] == "int64" else None,
+            rows=self.rows + other.rows,
+        )
+
+    @property
+    def likely(self) -> str | None:
+        """The type that most of the first values look like; None where that is none of interest."""
+        looks = np.frombuffer(self.looks, np.uint8)
+        for bit, name in enumerate(_LIKELY):
+            if 2 * int(np.count_nonzero(looks & (1 << bit))) > len(looks):
+                return "float64" if name == "int64" else name
+        return None
 
     @property
     def type(self) -> str:
@@ -165,11 +198,13 @@ class Judgement:
 
     def doubts(self, name: str) -> str | None:
         """Return what a person may want to know of how the type was taken; None for nothing."""
-        if self.type == "text" and self.likely is not None and self.misfit is not None:
-            odd = self.misfit
+        likely = self.likely
+        odd = None if likely is None else self.odd.get(likely)
+        coded = odd is not None and likely == "float64" and _LEADING_ZERO(odd.value)
+        if self.type == "text" and likely is not None and odd is not None and not coded:
             return (
                 f"column {name!r} is text: row {odd.row:,} holds {odd.value!r}, "
-                f"which is no {_NAMED[self.likely]} like those before"
+                f"which is no {_NAMED[likely]} like those before"
             )
         if self.type == "int64" and self.digits is not None:
             least, most = self.digits
@@ -190,29 +225,52 @@ _NAMED = {
 }
 
 
-def _likely(values: pa.Array) -> str | None:
-    """Return the type that most values look like; None where that is none of interest."""
-    for name in _LIKELY:
-        found = pc.sum(pc.match_substring_regex(values, _PATTERNS[name])).as_py() or 0
-        if 2 * found > len(values):
-            # A number with a fraction, or a leading zero, is nothing odd among whole ones.
-            return "float64" if name == "int64" else name
-    return None
+def _looks(values: pa.Array) -> bytes:
+    """Return what values look like, a byte for each."""
+    looks = np.zeros(len(values), np.uint8)
+    for bit, name in enumerate(_LIKELY):
+        found = pc.match_substring_regex(values, _PATTERNS[name])
+        looks |= np.asarray(found).astype(np.uint8) << bit
+    return looks.tobytes()
 
 
-def _misfit(column: pa.Array, name: str, before: int) -> Misfit | None:
-    """Return the first value of a block that is none of a type."""
-    column = blank_as_null(column)
+def _both(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the least and the most of two pairs of them."""
+    if one is None or other is None:
+        return one or other
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _fits(values: pa.Array, name: str) -> bool:
+    """Whether all values are of a type."""
+    return _all(values, _PATTERNS[name]) and _can_cast(values, name)
+
+
+def _can_cast(values: pa.Array, name: str) -> bool:
+    try:
+        _cast(values, name)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _misfit(column: pa.Array, name: str, before: int) -> Misfit:
+    """Return the first value of a block that is none of a type; there is one."""
+    if len(column) > _FIRST and not _fits(pc.drop_null(column[:_FIRST]), name):
+        column = column[:_FIRST]
     fits = pc.match_substring_regex(column, _PATTERNS[name]).fill_null(True)
     wrong = pc.indices_nonzero(pc.invert(fits))
-    if not len(wrong) and name == "date":
-        # Written like a date, and none: a thirteenth month.
-        read = pc.strptime(column, format="%Y-%m-%d", unit="s", error_is_null=True)
-        wrong = pc.indices_nonzero(pc.and_(column.is_valid(), pc.is_null(read)))
-    if not len(wrong):
-        return None
-    place = wrong[0].as_py()
-    return Misfit(before + place + 1, column[place].as_py())
+    start, end = 0, wrong[0].as_py() if len(wrong) else len(column)
+    if _can_cast(column[:end], name):
+        start = end
+    # A value that looks right and is none, such as a thirteenth month.
+    while end - start > 1:
+        middle = (start + end) // 2
+        if _can_cast(column[start:middle], name):
+            start = middle
+        else:
+            end = middle
+    return Misfit(before + start + 1, column[start].as_py()[:_MOST_KEPT])
 
 
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]+").fullmatch
@@ -240,7 +298,7 @@ def blank_as_null(column: pa.Array) -> pa.Array:
 
 
 def _all(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
+    return bool(pc.all(pc.match_substring_regex(values, pattern), min_count=0).as_py())
 
 
 def _any(values: pa.Array, pattern: str) -> bool:
@@ -283,22 +341,11 @@ class NoNumber:
     """The value."""
 
 
-def require_numbers(path: str, batches: Iterable[pa.RecordBatch], name: str) -> None:
-    """Raise if a row has no number where others have a longitude or a latitude."""
-    found = no_number(batches, name)
-    if found is not None:
-        raise InvalidFileError(
-            path,
-            f"row {found.row} has {found.value!r} in column {name!r}, where others have a number",
-            hints=(
-                "mend the row, or leave its coordinates empty",
-                f"--leave-out {name} takes the table without geometries",
-            ),
-        )
+def no_number(batches: Iterable[pa.RecordBatch], name: str) -> tuple[NoNumber | None, bool]:
+    """Return the first value of a column that is no number, and whether any value is one.
 
-
-def no_number(batches: Iterable[pa.RecordBatch], name: str) -> NoNumber | None:
-    """Return the first value of a column that is no number; None where no value is one."""
+    A value that is none is looked for no longer than until both are known.
+    """
     first, some, before = None, False, 0
     for batch in batches:
         column = batch.column(name)
@@ -310,9 +357,9 @@ def no_number(batches: Iterable[pa.RecordBatch], name: str) -> NoNumber | None:
             place = wrong[0].as_py()
             first = NoNumber(before + place + 1, column[place].as_py())
         if first is not None and some:
-            return first
+            break
         before += batch.num_rows
-    return None
+    return first, some
 
 
 # Values of a CSV in the types of an earlier release.

@@ -4,7 +4,8 @@ A file is of the format that its name ends in, and its first bytes must agree. A
 pattern is of the format of its files. A table that is a folder itself stands behind its format's
 name, as in `iceberg:FOLDER`. Readers and writers are named, and loaded when they are needed:
 
-    reader of files     `open(paths, name, options, *, root)`, which returns one source
+    reader of files     `open(paths, name, options, *, root)`, which returns one source; of a format
+                        that is `judged` it takes `engine_of` besides
     reader of tables    `open(place, options)`
     writer of files     `write(path, header, geometries, batches, *, format, notes, form)`
 
@@ -82,6 +83,8 @@ class FileFormat:
     """GDAL's name of it, where GDAL reads it."""
     reader: str | None = None
     """The function that opens it, by module; None where it has layers."""
+    judged: bool = False
+    """Whether it tells no types, so that whoever opens one has an engine read it all."""
     many: str | None = None
     """Files of it in a folder, in words; None where they are not looked for there."""
     table: str | None = None
@@ -167,6 +170,7 @@ FORMATS = (
         "CSV",
         (".csv", ".tsv", ".tab", ".txt"),
         reader="csv:open_one",
+        judged=True,
         export=ExportFormat.CSV,
         written=(".csv", ".tsv"),
         writer="csv_writer:write_rows",

@@ -9,22 +9,27 @@ in the order of the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
+import pyarrow as pa
+
 from havasu_vc.exchange.boxes import Box
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import Task
+from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 
 __all__ = [
     "MOST_BATCH_BYTES",
     "MOST_BATCH_ROWS",
+    "ONE_BY_ONE",
     "TASK_BYTES",
     "Box",
+    "EngineOf",
     "RasterReading",
+    "Running",
     "Source",
     "SourceOptions",
 ]
@@ -35,6 +40,32 @@ MOST_BATCH_BYTES = 32 * 1024 * 1024
 """Batches of a source are cut at about this size."""
 TASK_BYTES = 64 * 1024 * 1024
 """A task reads about this much, uncompressed, where the format lets a file be cut."""
+
+
+class Running(Protocol):
+    """Runs tasks, such as an engine."""
+
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the batches of all tasks, in task order."""
+
+
+class _OneByOne:
+    """Runs tasks one after another, here."""
+
+    def run(
+        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the batches of all tasks, in task order."""
+        for task in tasks:
+            yield from run_task(task)
+
+
+ONE_BY_ONE: Running = _OneByOne()
+"""For whoever has no engine."""
+EngineOf = Callable[[int], Running]
+"""Returns the engine for so many bytes of input; what it gave is open until its owner closes it."""
 
 
 class Source(Protocol):

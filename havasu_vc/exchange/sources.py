@@ -35,7 +35,15 @@ from havasu_vc.exchange.formats import (
 )
 from havasu_vc.exchange.layout import listed
 from havasu_vc.exchange.ogr_formats import VectorFile, find_vector_files
-from havasu_vc.exchange.source import Box, RasterReading, Source, SourceOptions
+from havasu_vc.exchange.source import (
+    ONE_BY_ONE,
+    Box,
+    EngineOf,
+    RasterReading,
+    Running,
+    Source,
+    SourceOptions,
+)
 from havasu_vc.geo.bounds import globe_row_bounds, meets_on_globe, row_bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -92,24 +100,30 @@ def open_sources(
     *,
     options: SourceOptions | None = None,
     likely: str | None = None,
+    engine_of: EngineOf | None = None,
 ) -> list[Source]:
     """Open the layers of a location; with `layers`, those, in the order named.
 
     Of a file with several layers, of which none is named, the `likely` one is opened alone
-    where it is there: options may be about its columns.
+    where it is there: options may be about its columns. What must be read as a whole to be
+    opened, as a CSV is, an engine reads, if there is one.
 
     Raises `SourceNotFoundError` for a location or layer that is not there, and what
     is wrong with a file as `InvalidFileError`, before a row is handed out.
     """
     options = options or SourceOptions()
-    sources = _open(path_of_url(location), layers, options, likely)
+    sources = _open(path_of_url(location), layers, options, likely, engine_of)
     if options.bbox is None:
         return sources
     return [windowed(source, options.bbox) for source in sources]
 
 
 def _open(
-    location: str, layers: Sequence[str], options: SourceOptions, likely: str | None = None
+    location: str,
+    layers: Sequence[str],
+    options: SourceOptions,
+    likely: str | None,
+    engine_of: EngineOf | None,
 ) -> list[Source]:
     table = parse_table_location(location)
     if table is not None:
@@ -137,7 +151,9 @@ def _open(
         if layers and list(layers) != [found.name]:
             raise _no_layer(location, layers[0], [found.name])
         opener = load(found.format.reader)
-        return [cast(Source, opener(found.paths, found.name, options, root=found.root))]
+        judging = {"engine_of": engine_of} if found.format.judged else {}
+        how = {"root": found.root, **judging}
+        return [cast(Source, opener(found.paths, found.name, options, **how))]
     places = _layers_of(found)
     if not places:
         raise InvalidFileError(location, "there is no layer in it")
@@ -486,12 +502,12 @@ def spread(source: Source) -> Source:
     return replace(cast("Any", source), spread=True) if hasattr(source, "spread") else source
 
 
-def read_as(source: Source, schema: Schema) -> Source:
+def read_as(source: Source, schema: Schema, engine: Running = ONE_BY_ONE) -> Source:
     """Return a source read in the types of a dataset, where its format leaves types to be judged.
 
     Raises `InvalidFileError` for a value that a column of the dataset cannot hold.
     """
     if isinstance(source, WindowedSource):
-        return replace(source, whole=read_as(source.whole, schema))
+        return replace(source, whole=read_as(source.whole, schema, engine))
     judged = getattr(source, "read_as", None)
-    return source if judged is None else cast("Source", judged(schema))
+    return source if judged is None else cast("Source", judged(schema, engine))

@@ -10,7 +10,7 @@ and so do those that differ in one column from a row of the last import that is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_k
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.settings import OpensEngine
 from havasu_vc.errors import (
     CorruptDatasetError,
     CrsError,
@@ -36,7 +37,7 @@ from havasu_vc.exchange.addresses import short_place, shown_place
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
-from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
 from havasu_vc.exchange.sources import (
     declared_types,
     open_sources,
@@ -91,7 +92,6 @@ ORDERS = ("key", "hilbert", "none")
 
 def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     """Import layers as datasets, in one commit."""
-    dry_run, message = request.dry_run, request.message
     if request.order not in ORDERS:
         raise InvalidArgumentError(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
@@ -107,19 +107,26 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     kind = kind_of_new(repo) if request.kind is None else kind_named(request.kind)
     options = replace(request.options or options, for_kart=kind.of_kart)
     request = replace(request, kind=kind.name, options=options)
-    chosen = _sources(request)
+    with ExitStack() as stack:
+        return _imported(repo, request, kind, repo.settings.opened_once(stack))
+
+
+def _imported(
+    repo: OpenRepo, request: ImportRequest, kind: DatasetKind, engine_of: OpensEngine
+) -> ImportResult:
+    dry_run, message = request.dry_run, request.message
+    chosen = _sources(request, engine_of)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
     with Transaction(repo, branch=request.branch, dry_run=dry_run) as transaction:
         known, replaced = transaction.folders, Replaced(repo, transaction)
         _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)
-        with repo.settings.open_engine(size) as engine:
-            taking = _Taking(repo, request, kind, transaction, engine)
-            layers = {
-                path: taking.take(path, source, replaced.dataset(path) if path in known else None)
-                for source, path in chosen
-            }
+        taking = _Taking(repo, request, kind, transaction, engine_of(size))
+        layers = {
+            path: taking.take(path, source, replaced.dataset(path) if path in known else None)
+            for source, path in chosen
+        }
         edits = [layer.edit for layer in layers.values() if layer.edit.blobs]
         counts = {path: layer.edit.counts for path, layer in layers.items()}
         taken = {path: layer.understood for path, layer in layers.items()}
@@ -160,10 +167,11 @@ class _Taking:
         if old is not None and isinstance(source, GeoTiffSource):
             source = source.cut_as(old.schema)
         elif old is not None:
-            source = read_as(source, with_column_names(old.schema, request.renames, path))
+            named = with_column_names(old.schema, request.renames, path)
+            source = read_as(source, named, self.engine)
             source, kept = in_the_systems_of(source, old)
         elif request.find_key and not source.schema.key:
-            source, found = _with_key(source, path, request), True
+            source, found = _with_key(source, path, request, self.engine), True
         notes = [*kept, *source.notes]
         other = None if old is None else other_key(old, request)
         key = other or (source.schema if old is None else old.schema).key.names
@@ -193,7 +201,7 @@ class _Taking:
         return _Layer(edit, told, tuple(notes))
 
 
-def _with_key(source: Source, path: str, request: ImportRequest) -> Source:
+def _with_key(source: Source, path: str, request: ImportRequest, engine: Engine) -> Source:
     """Return a source with the likeliest column that can be its key."""
     possible = possible_keys(source)
     if not possible:
@@ -204,7 +212,7 @@ def _with_key(source: Source, path: str, request: ImportRequest) -> Source:
             ),
         )
     options = replace(request.options or SourceOptions(), primary_key=possible[:1])
-    (found,) = _opened(request, [source.name], options)
+    (found,) = _opened(request, [source.name], options, lambda _: engine)
     return found
 
 
@@ -261,12 +269,17 @@ def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -
 
 
 def _opened(
-    request: ImportRequest, layers: Sequence[str], options: SourceOptions | None
+    request: ImportRequest,
+    layers: Sequence[str],
+    options: SourceOptions | None,
+    engine_of: EngineOf,
 ) -> list[Source]:
     """Open layers of the location, those that are named or all; or the rows that stand there."""
     if isinstance(request.location, str | Path):
         likely = None if request.all_layers else request.destination
-        return open_sources(request.place, layers, options=options, likely=likely)
+        return open_sources(
+            request.place, layers, options=options, likely=likely, engine_of=engine_of
+        )
     from havasu_vc.exchange.frames import open_frame
 
     if request.destination is None or (layers and list(layers) != [request.destination]):
@@ -277,14 +290,14 @@ def _opened(
     return [open_frame(request.location, request.destination, options or SourceOptions())]
 
 
-def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
+def _sources(request: ImportRequest, engine_of: EngineOf) -> list[tuple[Source, str]]:
     """Return the sources to read, each with the path of its dataset."""
     names, paths = [], []
     for layer in request.layers:
         name, _, path = layer.partition(":")
         names.append(name)
         paths.append(path or None)
-    sources = _opened(request, names, request.options)
+    sources = _opened(request, names, request.options, engine_of)
     if len(sources) > 1 and not names and not request.all_layers:
         listed = ", ".join(source.name for source in sources)
         raise InvalidArgumentError(

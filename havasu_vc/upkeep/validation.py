@@ -20,6 +20,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
@@ -132,13 +133,16 @@ class Validation:
 
     def _location(self, location: str, key: tuple[str, ...], *, warnings: bool) -> Iterator[Issue]:
         options = SourceOptions(primary_key=key or None)
-        for source in open_sources(location, options=options):
-            name = location if source.name in location else f"{location}:{source.name}"
-            with self._repo.settings.open_engine(source.input_bytes) as engine:
+        with ExitStack() as stack:
+            engine_of = self._repo.settings.opened_once(stack)
+            sources = open_sources(location, options=options, engine_of=engine_of)
+            size = max((source.input_bytes for source in sources), default=0)
+            for source in sources:
+                name = location if source.name in location else f"{location}:{source.name}"
                 yield from _of_source(
                     name,
                     source,
-                    engine,
+                    engine_of(size),
                     warnings=warnings,
                     allowed=self._allowed,
                     anywhere=is_url(location),
