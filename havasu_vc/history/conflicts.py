@@ -39,6 +39,7 @@ __all__ = [
     "conflict_schema",
     "conflict_table",
     "dropped_and_edited",
+    "dropped_columns",
     "few_of",
     "in_columns",
     "nullable",
@@ -277,8 +278,7 @@ def dropped_and_edited(
 
     `changes` gives those of the other side; it is called only if something was dropped.
     """
-    kept = side.ids
-    waiting = {n: Schema((each,)) for n, each in _dropped(base.fields, other, kept)}
+    waiting = {n: Schema((each,)) for n, each in _dropped(base.fields, other, side.ids)}
     found: set[int] = set()
     if not waiting:
         return frozenset()
@@ -290,6 +290,11 @@ def dropped_and_edited(
         if not waiting:
             break
     return frozenset(found)
+
+
+def dropped_columns(base: Schema, side: Schema, other: Schema) -> frozenset[int]:
+    """Return the columns and parts, by id, that a side dropped and the other has."""
+    return frozenset(number for number, _ in _dropped(base.fields, other, side.ids))
 
 
 def columns_back(base: Schema, side: Schema, merged: Schema) -> frozenset[int]:

@@ -29,6 +29,7 @@ __all__ = [
     "diff_datasets",
     "planned_changes",
     "row_changes",
+    "seen_by",
 ]
 
 Note = Callable[[str], None]
@@ -91,10 +92,7 @@ def row_changes(
         new = old.emptied()
     if old is None or new is None:
         return
-    if engine.apart:
-        from havasu_vc.datasets.havasu.far import as_seen
-
-        old, new = as_seen(old), as_seen(new)
+    old, new = seen_by(engine, old), seen_by(engine, new)
     plan = old.compare(new)
     if plan is None:
         from havasu_vc.history.across import changes_across
@@ -102,6 +100,15 @@ def row_changes(
         yield from changes_across(old, new, engine)
         return
     yield from planned_changes(plan, old, new, engine, note=note)
+
+
+def seen_by(engine: Engine, view: Dataset) -> Dataset:
+    """Return a version as those who run an engine's tasks see it."""
+    if not engine.apart:
+        return view
+    from havasu_vc.datasets.havasu.far import as_seen
+
+    return as_seen(view)
 
 
 def planned_changes(

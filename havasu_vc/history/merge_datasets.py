@@ -37,7 +37,6 @@ from havasu_vc.history.conflicts import (
     Side,
     columns_back,
     conflict_table,
-    dropped_and_edited,
 )
 from havasu_vc.history.diff import planned_changes, row_changes
 from havasu_vc.history.merge import (
@@ -45,7 +44,7 @@ from havasu_vc.history.merge import (
     with_renumbered,
     with_resolutions,
 )
-from havasu_vc.history.summing import changes_counted
+from havasu_vc.history.summing import changes_counted, edited_columns
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
@@ -256,14 +255,9 @@ class DatasetMerger:
         """Return the columns that one side dropped and whose values the other changed."""
         if self._base.keeps_dropped:
             return frozenset()
-        base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
-
-        def changes(side: Dataset) -> Iterator[ChangeBatch]:
-            with self._settings.open_engine(side.size) as engine:
-                yield from row_changes(self._base, side, engine)
-
-        return dropped_and_edited(base, ours, theirs, lambda: changes(self._theirs)) | (
-            dropped_and_edited(base, theirs, ours, lambda: changes(self._ours))
+        ours, theirs, engine = self._ours, self._theirs, self._settings.open_engine
+        return edited_columns(self._base, ours.schema, theirs, engine) | edited_columns(
+            self._base, theirs.schema, ours, engine
         )
 
     def _take_back(self, merged: Schema) -> Schema | None:

@@ -1,11 +1,12 @@
-"""Adding up what tasks yield: the digests and the count of rows, or the counts of changes.
+"""Adding up what tasks yield: digests and counts of rows, counts of changes, what changes touch.
 
 Each task reports its share, which needs no folder that machines share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -13,13 +14,14 @@ from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
-from havasu_vc.history.diff import are_apart, row_changes
+from havasu_vc.history.conflicts import dropped_and_edited, dropped_columns
+from havasu_vc.history.diff import are_apart, row_changes, seen_by
 from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["add_up", "changes_counted", "sums"]
+__all__ = ["add_up", "changes_counted", "edited_columns", "sums"]
 
 
 def add_up(
@@ -74,3 +76,45 @@ def counts(pieces: tuple[()], task: Task) -> Iterator[pa.RecordBatch]:
 
 
 _COUNTS = ("inserts", "updates", "deletes")
+
+
+def edited_columns(
+    base: Dataset, dropping: Schema, other: Dataset, open_engine: Callable[[int], Engine]
+) -> frozenset[int]:
+    """Return the columns and parts, by id, that a side dropped and whose values the other changed.
+
+    Tasks look at the changes and report columns alone. Only those of tables in no key order, which
+    come out of the engine's own comparison, pass through here, a batch at a time.
+    """
+    wanted = dropped_columns(base.schema, dropping, other.schema)
+    if not wanted:
+        return wanted
+    found: frozenset[int] = frozenset()
+    with open_engine(other.size) as engine:
+        base, other = seen_by(engine, base), seen_by(engine, other)
+        schemas = (base.schema, dropping, other.schema)
+        plan = base.compare(other)
+        if plan is None or plan.dealt:
+            return dropped_and_edited(*schemas, lambda: row_changes(base, other, engine))
+        looking = [task_of(edits_of_dropped, task, *schemas) for task in plan.tasks()]
+        anywhere = engine.apart and are_apart(base, other)
+        what = f"Comparing {other.path}"
+        with closing(engine.run(looking, description=what, anywhere=anywhere)) as batches:
+            for batch in batches:
+                found |= frozenset(batch.column("column").to_pylist())
+                if found == wanted:
+                    break
+    return found
+
+
+@kernel
+def edits_of_dropped(
+    task: Task, base: Schema, dropping: Schema, other: Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns that a side dropped and whose values the changes of a task change."""
+
+    def changes() -> Iterator[ChangeBatch]:
+        return (ChangeBatch(batch) for batch in run_task(task) if batch.num_rows)
+
+    found = dropped_and_edited(base, dropping, other, changes)
+    yield pa.record_batch({"column": pa.array(sorted(found), pa.int64())})
