@@ -22,7 +22,7 @@ from havasu_vc.records import dataclass
 __all__ = ["MARK", "Span", "Stretch", "Way", "can_be_cut", "look_at", "spans_of"]
 
 MARK = codecs.BOM_UTF8
-"""What some files of UTF-8 begin with."""
+"""The bytes that some files of UTF-8 begin with."""
 _QUOTE, _FEED, _RETURN = b'"\n\r'
 _BLOCK = 4 << 20
 """Bytes that are looked at in one go."""
@@ -31,7 +31,7 @@ _AROUND = (2, 3)
 _Places = npt.NDArray[np.int64]
 
 
-class Readable(Protocol):
+class Seekable(Protocol):
     """A file that is open to be read at any place."""
 
     def seek(self, position: int, /) -> object:
@@ -68,7 +68,7 @@ def can_be_cut(encoding: str, delimiter: str) -> bool:
 
 @dataclass(slots=True)
 class Way:
-    """What holds of a stretch if it begins inside of a value with quotes, or if it does not."""
+    """The facts of a stretch if it begins inside of a value with quotes, or if it does not."""
 
     lines: int = 0
     """How many of its line ends end a row; blank lines are none."""
@@ -80,7 +80,7 @@ class Way:
 
 @dataclass(slots=True)
 class Stretch:
-    """What is known of some bytes of a file, wherever they begin."""
+    """The facts of some bytes of a file, wherever they begin."""
 
     outside: Way
     """Where they begin between rows, or in a value without quotes."""
@@ -92,7 +92,7 @@ class Stretch:
     """Whether the last byte is no line end."""
 
 
-def look_at(file: Readable, start: int, end: int, delimiter: int, *, first: bool) -> Stretch:
+def look_at(file: Seekable, start: int, end: int, delimiter: int, *, first: bool) -> Stretch:
     """Return what is known of the bytes from `start` to `end`.
 
     `first` where they are the first of the file, but for what marks its encoding.

@@ -1,4 +1,4 @@
-"""What all values of a CSV file say of it, found by tasks that each read some of it.
+"""The types of the columns of a CSV file and its rows, found by tasks that each read some of it.
 
 First tasks look for places at which the file can be cut (`csv_cuts`), each at some of its bytes.
 Then others read the rows between these, and what each says of its rows adds up to what one would
@@ -42,14 +42,14 @@ _LARGEST_BLOCK = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is known of a file, or of some of its rows."""
+    """The facts of a file, or of some of its rows."""
 
     form: CsvForm
     """Its form, with blocks as large as the longest row asks for."""
     rows: int
     """How many rows there are."""
     columns: Mapping[str, Judgement]
-    """What is known of its columns."""
+    """The facts of its columns."""
     spans: Sequence[Span] | None = field(default=None)
     """Parts that can be read side by side: None of a file that is too small for that, an empty
     list where it cannot be cut."""

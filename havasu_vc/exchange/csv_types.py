@@ -87,7 +87,7 @@ _ALSO = {
     "float64": _NUMBERS[2:],
     "text": ("text",),
 }
-"""What each value of a type is as well; values of the others are text besides."""
+"""The types that each value of one has as well; values of the others are text besides."""
 _LIKELY = ("int64", "float64", "date", "timestamp", "timestamptz")
 """Types that a column is expected to have where most of its first values look so."""
 _EXPECTED = ("float64", "date", "timestamp", "timestamptz")
@@ -129,7 +129,7 @@ class Judgement:
     odd: dict[str, Misfit] = field(default_factory=dict)
     """The first value that is none of a type, by those that a column may be expected to have."""
     looks: bytes = b""
-    """What each of the first values looks like: a bit for each type that is likely."""
+    """The looks of each of the first values: a bit for each type that is likely."""
     digits: tuple[int, int] | None = None
     """How many characters its whole numbers have, at least and at most."""
     rows: int = 0
