@@ -38,12 +38,7 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
-from havasu_vc.exchange.sources import (
-    declared_types,
-    open_sources,
-    read_as,
-    spread,
-)
+from havasu_vc.exchange.sources import declared_types, open_sources, read_as, spread
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
