@@ -4,8 +4,10 @@ The project is that of the guide. What it writes is compared with a plain sum of
 """
 
 import os
+import shlex
 import shutil
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,9 @@ from havasu_vc.exchange.source import SourceOptions
 from tests.serving.server import serving
 from tests.support.git import run_git
 from tests.support.templates import empty_repo
+from tests.test_docs import Reader, blocks, reader
+
+__all__ = ["reader"]
 
 pytestmark = pytest.mark.thorough
 
@@ -81,6 +86,39 @@ def test_the_guide_shows_this_project() -> None:
     files = [path for path in PROJECT.rglob("*") if path.is_file()]
     assert len(files) == 5
     assert [path.name for path in files if path.read_text() not in guide] == []
+
+
+def test_the_guide_can_be_followed(
+    tmp_path: Path, engines: Path, home: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command of the page, in turn: what serves goes on beside the others."""
+    guide = ROOT / "docs" / "guides" / "dbt.md"
+    shutil.copytree(PROJECT, reader.folder / "report")
+    (reader.commands / "dbt").symlink_to(engines.with_name("dbt"))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
+    typed = []
+    with ExitStack() as ended:
+        for block in blocks(guide.read_text()):
+            if block.language == "python":
+                reader.follow(block, guide)
+            for command, _ in block.commands if block.language == "console" else ():
+                typed.append(command)
+                match shlex.split(command):
+                    case ["havasu-vc", "serve", *options]:
+                        url = ended.enter_context(serving(reader.folder, *options))
+                    case ["export", *variables]:
+                        for each in variables:
+                            name, _, value = each.partition("=")
+                            monkeypatch.setenv(name, value)
+                        # The port of the page may be somebody else's here.
+                        monkeypatch.setenv("SURVEY_CATALOG", url)
+                    case ["pip", "install", *_]:
+                        pass
+                    case _:
+                        said = reader.run(command, str(guide))
+    assert "dbt build" in typed
+    assert sorted(said.split()) == ["Ann,2,40", "Ben,1,20", "owner,parcels,area"]
 
 
 def test_a_model_is_built_on_a_branch_and_merged(tmp_path: Path, engines: Path, home: Path) -> None:
