@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COMMANDS = {
     "export": ["export", "big", "PLACE", "--to", "parquet-dataset"],
+    "fsck": ["fsck", "--full"],
+    "validate": ["validate", "big"],
 }
 
 PROGRAM = """
