@@ -53,6 +53,7 @@ __all__ = [
     "is_local_master",
     "master_of",
     "require_java",
+    "require_pyspark",
     "require_spark",
     "setting",
     "ship_package",
@@ -192,6 +193,12 @@ def spark_defaults() -> dict[str, str]:
 
 def require_spark() -> None:
     """Raise unless PySpark is installed and there is a Java for it."""
+    require_pyspark()
+    require_java()
+
+
+def require_pyspark() -> None:
+    """Raise unless PySpark is installed; a server of Spark Connect needs no Java here."""
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
@@ -199,7 +206,6 @@ def require_spark() -> None:
             "the Spark engine needs PySpark, which is not installed",
             hints=("`pip install 'pyspark>=4.0,<4.2'`", "or use `--engine local`"),
         ) from error
-    require_java()
 
 
 def start_session(

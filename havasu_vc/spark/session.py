@@ -324,7 +324,13 @@ def open_query(
     # PySpark logs each error of a query as a page of JSON beside raising it.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     state = read_state(repo.git.git_directory)
-    if state is not None and jar and ref is None:
+    told = master or configured(repo.config).master
+    if state is not None and jar and ref is None and chosen_master(told).startswith(CONNECT):
+        note(
+            "a server of Spark Connect has no catalog of the checkout; "
+            "the datasets of HEAD are views instead"
+        )
+    elif state is not None and jar and ref is None:
         try:
             spark = session(repo, master=master)
         except (MissingProgramError, StateError) as error:

@@ -113,6 +113,20 @@ def _require_no_edit(statements: tuple[str, ...]) -> None:
         )
 
 
+def _require_only_reads(statements: tuple[str, ...]) -> None:
+    """Raise where a statement edits rows, and datasets are views of what is committed."""
+    word = next((word for each in statements if (word := written_by(each)) in _EDITS), None)
+    if word is not None:
+        raise StateError(
+            f"{word} edits the tables of a checkout, and what Spark has here are views of commits",
+            hints=(
+                "`havasu-vc checkout` makes tables, and Spark of this machine edits them: leave "
+                "--master, --ref and --no-jar out",
+                "or write rows as a data frame, by `havasu_vc.spark.write`",
+            ),
+        )
+
+
 def _is_for_duckdb(invocation: Invocation, statements: tuple[str, ...]) -> bool:
     from havasu_vc.exchange.duckdb import is_installed
 
@@ -135,12 +149,14 @@ def _ask_spark(
     master: str | None,
     write: Callable[[QueryRows], None],
 ) -> None:
-    from havasu_vc.engine.session import require_spark
+    from havasu_vc.engine.session import require_pyspark
 
-    require_spark()
+    require_pyspark()
     from havasu_vc.spark.session import SparkRows, open_query, run_statement
 
     asked = open_query(repo, ref, jar=not no_jar, master=master, note=invocation.note)
+    if not asked.catalog:
+        _require_only_reads(statements)
     for statement in statements:
         frame = run_statement(asked.spark, statement)
         if frame.columns:
