@@ -166,6 +166,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
     ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
     ("commit-files diff meta show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
+    ("checkout switch", ErrorKind.NO_BRANCH, "there is no commit yet for a branch", 47),
     ("checkout switch", ErrorKind.STATE, f"{_GIT_SAYS}a branch named .+ already exists", 2),
     ("create-patch show", ErrorKind.NO_REVISION, r"no commit is named '.*\.\.", 2),
     ("export", ErrorKind.NO_DATASET, "", 2),

@@ -41,6 +41,7 @@ LINES: Mapping[str, str] = {
         diff -o html --html-template nosuch
         diff nosuch
         export nosuch ../out.gpkg
+        export points NOSUCH:../nosuch/out.gpkg
         export points ../out.gpkg --crs nosuch
         fetch
         fetch origin
@@ -111,6 +112,7 @@ LINES: Mapping[str, str] = {
         log -o json
         reset HEAD
         restore
+        switch -c side
     """,
 }
 """Command lines by the repository that they run in."""

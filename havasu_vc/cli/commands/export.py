@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -20,7 +21,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import StorageError
-from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat, GdalForm
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, FORMATS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.store.object_urls import in_bucket
@@ -60,7 +61,23 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     name, colon, rest = str(file).partition(":")
     if chosen is None and colon and rest and (known := _DRIVERS.get(name.lower())) is not None:
         return known, Path(rest)
+    if chosen is None and re.fullmatch(r"[A-Za-z ]{2,}", name) and colon and rest[:2] != "//":
+        if name.lower() not in FOLDER_EXPORTS and not file.parent.is_dir():
+            raise click.UsageError(
+                f"there is no format {name!r} to export to; `--list-formats` lists them"
+            )
     return chosen, file
+
+
+def _list_formats(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
+        return
+    for each in FORMATS:
+        if each.export is not None:
+            click.echo(f"{each.export.value}: {each.label.removeprefix('a ')}")
+        for name in each.folders:
+            click.echo(f"{name}: {each.label.removeprefix('a ')} in a folder")
+    context.exit()
 
 
 def _in_folder(name: str, file: Path, dataset: str, layer: str | None) -> Path:
@@ -98,6 +115,14 @@ def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> G
 @click.command("export", cls=Command)
 @click.argument("dataset", metavar="DATASET[@REV]", shell_complete=complete_datasets)
 @click.argument("file", type=click.Path())
+@click.option(
+    "--list-formats",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_formats,
+    help="List what can be exported to and stop.",
+)
 @click.option(
     "--ref", metavar="REV", help="The revision to export; DATASET is then taken as it stands."
 )

@@ -225,6 +225,8 @@ def command(
     if do_list:
         _list(source, invocation)
         return
+    if is_called_kart():
+        invocation.open_repo(rows=False)  # before anything is asked
     asked = _at_path(_named(request, source, table, destinations), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
     asked = dataclasses.replace(
