@@ -284,6 +284,7 @@ OPTIONS_OF_GIT: Mapping[str, str] = MappingProxyType(
         "revert --no-commit": _AT_ONCE,
         "grep --all": "`git rev-list --all` names the commits, and `grep VALUE REV` looks in one",
         "grep -w": "`-E` takes a regular expression, such as '\\boak\\b'",
+        "blame -L": "`havasu-vc blame DATASET:feature:KEY` tells of rows that are named",
         "grep -n": "leave it out: rows are named by their keys",
         "init --crs": _THEN_IMPORT,
         "init --dataset": _THEN_IMPORT,

@@ -199,10 +199,17 @@ class CommandTable(click.Group):
                 click.echo(ctx.get_help())
                 ctx.exit()
             args = [*args[1:], "--help"]
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            raise click.UsageError(_unknown(name), ctx)
+        if not self._knows(ctx, args[0]):
+            from havasu_vc.cli.aliases import written_out
+
+            args = written_out(args, ctx.params["folder"], lambda name: self._knows(ctx, name))
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(_unknown(args[0]), ctx)
         return super().resolve_command(ctx, args)
+
+    def _knows(self, ctx: click.Context, name: str) -> bool:
+        """Whether a word is a command, of ours or git's, or an option; an alias is none of them."""
+        return name.startswith("-") or name in GIT_VERBS or self.get_command(ctx, name) is not None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table, importing none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -20,12 +22,23 @@ __all__ = ["command"]
 
 _name = click.argument("name", metavar="[N]", required=False)
 
+_OF_GIT: Mapping[str, str] = MappingProxyType(
+    {
+        "branch": "`havasu-vc switch -c NAME REV` where it was made, then `havasu-vc stash pop`",
+        "clear": "`havasu-vc stash drop N` forgets one",
+        "save": "`havasu-vc stash push -m TEXT`",
+    }
+)
+"""Words that git has below `stash`, with what to type; `stash push branch` means a dataset."""
+
 
 class _StashGroup(click.Group):
     """The commands below; without one, edits are set aside."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `stash`, and `stash` with options or datasets, as `stash push`."""
+        if args and (instead := _OF_GIT.get(args[0])) is not None:
+            raise click.UsageError(f"there is no command 'stash {args[0]}'; {instead}", ctx)
         if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
             args = ["push", *args]
         return super().parse_args(ctx, args)
