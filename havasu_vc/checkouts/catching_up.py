@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from havasu_vc.checkouts.living_place import behind_mark, living_place
-from havasu_vc.checkouts.marks import is_left_undone, marked
+from havasu_vc.checkouts.marks import is_left_undone, marked, unmark
 from havasu_vc.errors import HavasuError, LockedError
 from havasu_vc.merging import merge_waits, require_no_merge_of_kart
 from havasu_vc.repo.opened import OpenRepo
@@ -106,7 +106,7 @@ def _follow(repo: OpenRepo, mark: Path, *, discard: bool, waiting: bool = True) 
 
     try:
         result = follow(repo, discard=discard, patience=PATIENCE if waiting else 0)
-        mark.unlink(missing_ok=True)
+        unmark(mark)
     except (HavasuError, OSError) as error:
         if isinstance(error, LockedError) and not waiting:
             raise

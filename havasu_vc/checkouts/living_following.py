@@ -43,7 +43,7 @@ from havasu_vc.checkouts.living_edits import (
     read_layer,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
-from havasu_vc.checkouts.marks import marked, read_mark
+from havasu_vc.checkouts.marks import marked, read_mark, unmark
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -135,7 +135,7 @@ def _settle(repo: OpenRepo, held: Held, mark: Path) -> None:
     """Forget what is needed only until the file is where it is to be."""
     if held.left_merge:
         repo.git.git("update-ref", "-d", MERGED_REF, check=False)
-    mark.unlink(missing_ok=True)
+    unmark(mark)
 
 
 def finish(repo: OpenRepo, place: LivingPlace) -> None:

@@ -16,7 +16,7 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.locks import still_runs, this_process
 
-__all__ = ["is_left_undone", "marked", "read_mark"]
+__all__ = ["is_left_undone", "marked", "read_mark", "unmark"]
 
 
 @contextmanager
@@ -33,6 +33,12 @@ def marked(mark: Path, **said: bool) -> Iterator[None]:
 def is_left_undone(mark: Path) -> bool:
     """Whether a mark stands and the process that it names, if any, is not known to run."""
     return mark.exists() and not still_runs(str(read_mark(mark).get("by", "")))
+
+
+def unmark(mark: Path) -> None:
+    """Take a mark away; a read-only file system refuses that of one that is not there, too."""
+    if mark.exists():
+        mark.unlink(missing_ok=True)
 
 
 def read_mark(mark: Path) -> dict[str, Any]:

@@ -118,4 +118,6 @@ def _translated(path: Path, error: sqlite3.Error) -> Exception:
         )
     if isinstance(error, sqlite3.OperationalError) and "disk" in text:
         return StorageError(f"{path.name} cannot be written: {text}")
+    if "readonly" in text:
+        return StorageError(f"{path.name} cannot be written: it is read-only")
     return InvalidFileError(str(path), f"it cannot be used as a working copy: {text}")

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from tests.support.git import run_git
 from tests.workspace import by_hand
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders have no such modes")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 PROGRAM = "from havasu_vc.cli.main import cli; cli()"
 CAPS = "-dac_override,-dac_read_search,-fowner"
@@ -47,6 +49,46 @@ def test_dry_runs_work_where_nothing_may_be_written(tmp_path: Path) -> None:
     assert _files(tmp_path / "tmp") == []
 
 
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(False, id="a GeoPackage"),
+        pytest.param(True, id="tables", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_mount_may_be_read_only(tmp_path: Path, tables: bool) -> None:
+    """Unlike a folder without rights, it refuses to remove even what is not there."""
+    repo, run = _mounted(tmp_path, lambda repo: _edit(repo, tables=tables))
+    before, out = _files(repo), str(tmp_path / "tmp/out")
+    for command in (
+        *DRY_RUNS,
+        ("commit", "-n"),
+        ("status",),
+        ("diff",),
+        ("diff", "main...theirs"),
+        ("log", "-p"),
+        ("blame", "trees"),
+        ("grep", "oak"),
+        ("sql", "SELECT count(*) FROM trees"),
+        ("fsck", "--full"),
+        ("review", "main...theirs"),
+        ("export", "trees", f"{out}.parquet"),
+        ("checkout", "--as", f"{out}.gpkg"),
+    ):
+        result = run(*command)
+        # A merge says before all else that there are edits, which it would not be given.
+        wanted = 29 if command[0] == "merge" else 0
+        assert result.returncode == wanted, (command, result.stdout + result.stderr)
+    # Tables that cannot be made are told of by themselves.
+    drops: tuple[tuple[str, ...], ...] = () if tables else (("restore",),)
+    for command in (("commit", "-m", "real"), ("import", "FILE", "more"), *drops):
+        result = run(*command)
+        assert (result.returncode, result.stdout) == (11, ""), command
+        said = next(each for each in result.stderr.splitlines() if each.startswith("Error: "))
+        assert "cannot be written: " in said and said.endswith(" is read-only"), command
+    assert _files(repo) == before
+
+
 @pytest.mark.parametrize("tables", [False, True], ids=["a GeoPackage", "tables"])
 def test_a_dry_commit_works_where_nothing_may_be_written(tmp_path: Path, tables: bool) -> None:
     _, run = _read_only(tmp_path, lambda repo: _edit(repo, tables=tables))
@@ -70,38 +112,56 @@ def test_what_spares_work_may_be_read_by_whoever_reads_the_repository(
 
 def _read_only(
     tmp_path: Path, edit: Callable[[Path], None] = lambda repo: None
-) -> tuple[Path, Callable[..., subprocess.CompletedProcess[str]]]:
+) -> tuple[Path, Run]:
     """Return a repository without the right to write, and what runs a command in it."""
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
-    repo, file = tmp_path / "repo", tmp_path / "theirs.csv"
+    repo = _filled(tmp_path, edit)
+    for path in (repo, *repo.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    # Root may write anywhere, if that is not taken from him.
+    root = os.geteuid() == 0
+    caps = ["setpriv", f"--inh-caps={CAPS}", f"--bounding-set={CAPS}"] if root else []
+    return repo, lambda *command: _run(tmp_path, caps, command)
+
+
+def _mounted(tmp_path: Path, edit: Callable[[Path], None]) -> tuple[Path, Run]:
+    """Return a repository that commands find on a mount which is read-only."""
+    repo = _filled(tmp_path, edit)
+    script = f'mount --bind {repo} {repo} && mount -o remount,ro,bind {repo} && exec "$@"'
+    mounted = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*mounted, "true"]).returncode:
+        pytest.skip("the system lets nobody here mount a folder")
+    return repo, lambda *command: _run(tmp_path, mounted, command)
+
+
+def _filled(tmp_path: Path, edit: Callable[[Path], None]) -> Path:
+    repo = tmp_path / "repo"
     run_git("init", "-q", "-b", "main", str(repo), cwd=tmp_path)
     for name, rows in (("head", HEAD), ("ours", OURS), ("theirs", THEIRS)):
         (tmp_path / f"{name}.csv").write_text(rows)
     at = ("-C", repo)
     succeed(invoke([*at, "import", tmp_path / "head.csv", "trees", "--primary-key", "id"]))
     succeed(invoke([*at, "switch", "-c", "theirs"]))
-    succeed(invoke([*at, "import", "--replace", file, "trees"]))
+    succeed(invoke([*at, "import", "--replace", tmp_path / "theirs.csv", "trees"]))
     succeed(invoke([*at, "switch", "main"]))
     succeed(invoke([*at, "import", "--replace", tmp_path / "ours.csv", "trees"]))
     edit(repo)
     (tmp_path / "tmp").mkdir()
-    for path in (repo, *repo.rglob("*")):
-        path.chmod(path.stat().st_mode & ~0o222)
-    # Root may write anywhere, if that is not taken from him.
-    root = os.geteuid() == 0
-    caps = ["setpriv", f"--inh-caps={CAPS}", f"--bounding-set={CAPS}"] if root else []
+    return repo
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        words = [str(file) if word == "FILE" else word for word in command]
-        return subprocess.run(
-            [*caps, sys.executable, "-c", PROGRAM, "-C", repo, *words],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
-        )
 
-    return repo, run
+def _run(
+    tmp_path: Path, within: Sequence[str], command: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    file = str(tmp_path / "theirs.csv")
+    words = [file if word == "FILE" else word for word in command]
+    return subprocess.run(
+        [*within, sys.executable, "-c", PROGRAM, "-C", tmp_path / "repo", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+    )
 
 
 def _edit(repo: Path, *, tables: bool) -> None:
