@@ -87,6 +87,7 @@ BESIDE = {
     "export --ref": "without it the revision is that of DATASET@REV",
     "export --changes": "has a method of its own",
     "export --key": "of rasters, which have a method of their own",
+    "export --list-formats": "lists formats, and exports nothing",
     "export --tiles-apart": "of rasters, which have a method of their own",
     "grep -e": "the same VALUE, where it begins with a dash",
     "grep -F": "git's word for what holds without it",
