@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -68,7 +68,7 @@ def plain_location(location: str) -> str:
     return _ALIASES.sub("s3://", location, count=1).rstrip("/")
 
 
-@lru_cache(maxsize=16)
+@cache  # until the process ends: one that is forgotten goes, and somebody may be reading it
 def _copies(url: str) -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="havasu-vc-table-")
 
