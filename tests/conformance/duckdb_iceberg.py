@@ -29,8 +29,7 @@ for each in extensions:
 database.execute("SET TimeZone = 'UTC'; SET arrow_lossless_conversion = true")
 for line in sys.stdin:
     try:
-        table, condition = json.loads(line)
-        query = f"SELECT * FROM iceberg_scan('{table}') WHERE {condition}"
+        query = f"SELECT * FROM iceberg_scan('{json.loads(line)}')"
         found = database.execute(query).to_arrow_table()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.schema) as stream:
@@ -48,10 +47,10 @@ class Reader:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def read(self, table: Path, condition: str = "true") -> pa.Table:
-        """Return the rows of a table, of a folder or a document of metadata, by a condition."""
+    def read(self, table: Path) -> pa.Table:
+        """Return a table, of a folder or a document of metadata."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps([str(table), condition]) + "\n")
+        self.process.stdin.write(json.dumps(str(table)) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         assert "error" not in answer, answer["error"]
