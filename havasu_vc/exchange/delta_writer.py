@@ -46,7 +46,6 @@ from havasu_vc.exchange.side_by_side import (
     keeping,
     keeping_objects,
     left_behind,
-    object_below,
     objects_below,
     put_written,
     require_marked,
@@ -82,8 +81,8 @@ from havasu_vc.model.types import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
-from havasu_vc.store.object_systems import create_object, object_bytes, object_size, put_object
 from havasu_vc.store.object_urls import shown_url, with_endpoint
+from havasu_vc.tables.bucket import BucketTable
 
 __all__ = [
     "NullCounts",
@@ -146,22 +145,13 @@ def write_delta_objects(
         new, commit = _next(old, table, schema, files)
         require_marked(url, run)
         kept |= {file.path for file in files}
-        if not _put_commit(object_below(url, f"{LOG}/{new.version:020}.json"), commit):
+        if not BucketTable(place).create(f"{LOG}/{new.version:020}.json", commit):
             kept.clear()
             raise InvalidArgumentError(
                 f"another process wrote version {new.version} of the table at {shown_url(url)}",
                 hints=("export again",),
             )
     return Written(count, tuple(notes.lines))
-
-
-def _put_commit(place: str, commit: bytes) -> bool:
-    """Make a commit appear in a bucket, and return whether the one that is there is ours."""
-    made = create_object(place, commit)
-    if made is None and object_size(place) is None:
-        put_object(place, commit)
-    # What seems to be another's is ours where the answer to our first try was lost.
-    return bool(made) or object_bytes(place) == commit
 
 
 def _made_it(mark: Mark, log: DeltaLog) -> bool:

@@ -41,7 +41,6 @@ __all__ = [
     "FarFileStore",
     "create_object",
     "file_system_at",
-    "object_bytes",
     "object_size",
     "object_system",
     "put_object",
@@ -277,15 +276,6 @@ def object_size(url: str) -> int | None:
     with reporting_store_errors(shown_url(url), "looked for"):
         found = system.get_file_info(path)
     return int(found.size) if found.type is fs.FileType.File else None
-
-
-def object_bytes(url: str) -> bytes | None:
-    """Return what a small object holds; None where there is none."""
-    if object_size(url) is None:
-        return None
-    system, path = object_system(url)
-    with reporting_store_errors(shown_url(url), "read"), system.open_input_stream(path) as stream:
-        return bytes(stream.read())
 
 
 def remove_object(url: str) -> None:

@@ -236,14 +236,18 @@ class BucketTable:
         parse_metadata(document, name)  # what every reader will see, or no version
         if max(self.versions(), default=0) >= version:
             raise self._overtaken()
-        made = create_object(f"{self.url}/{METADATA}/{name}", document)
-        if made is None and not self.has(f"{METADATA}/{name}"):
-            self._write(f"{METADATA}/{name}", document)
-        # What seems to be another's is ours where the answer to our first try was lost.
-        if not made and self._read(f"{METADATA}/{name}") != document:
+        if not self.create(f"{METADATA}/{name}", document):
             raise self._overtaken()
         self._write(f"{METADATA}/{HINT}", str(version).encode())
         return document
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one of its name; return whether what is there is ours."""
+        made = create_object(f"{self.url}/{name}", data)
+        if made is None and not self.has(name):
+            self._write(name, data)
+        # What seems to be another's is ours where the answer to our first try was lost.
+        return bool(made) or (self.has(name) and self._read(name) == data)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove some of its files; those that are gone already do not matter."""

@@ -195,7 +195,7 @@ def test_a_delta_table_is_written_and_gets_versions(
         patch.setattr("havasu_vc.exchange.side_by_side.put_object", failing)
         repo.export("big", place, format="delta", plain=True, overwrite=True)
     with monkeypatch.context() as patch, pytest.raises(InvalidArgumentError, match="version 1 of"):
-        patch.setattr("havasu_vc.exchange.delta_writer.create_object", lambda url, data: False)
+        patch.setattr("havasu_vc.tables.bucket.create_object", lambda url, data: False)
         repo.export("big", place, format="delta", plain=True, overwrite=True)
     assert names(folder) == before and rows_of_delta(place, bucket[1]) == (0, WANTED)
 
@@ -301,8 +301,7 @@ def test_a_version_that_may_be_there_keeps_its_files(
             raise StorageError("no network")
 
         with monkeypatch.context() as patch:
-            for module in ("exchange.delta_writer", "tables.bucket"):
-                patch.setattr(f"havasu_vc.{module}.create_object", made_and_gone)
+            patch.setattr("havasu_vc.tables.bucket.create_object", made_and_gone)
             failed = run(*words)
         assert failed.exit_code != 0 and "no network" in failed.stderr
         if to == "delta":
