@@ -267,11 +267,17 @@ def left_behind(url: str, names: Iterable[str], *, overwrite: bool) -> Mark | No
     return mark
 
 
-def take_away(url: str, mark: Mark, names: Iterable[str]) -> list[str]:
-    """Remove an export's mark, and before it those of some files that it wrote; return the rest."""
+def take_away(
+    url: str, mark: Mark, names: Iterable[str], *, with_documents: bool = False
+) -> list[str]:
+    """Remove an export's mark, and before it those of some files that it wrote; return the rest.
+
+    `with_documents` where no table stood before, and those that are there are its own.
+    """
+    is_its_own = mark.began if with_documents else mark.made
     rest = []
     for name in names:
-        if mark.made(name):
+        if is_its_own(name):
             remove_object(object_below(url, name))
         elif name != MARK:
             rest.append(name)
@@ -306,12 +312,9 @@ def take_over(
     if left is None:
         return None
     if version >= 0 and version != left.before:
-        _unmark(url, left)  # it may have made a version, to which its files belong
+        take_away(url, left, ())  # it may have made a version, to which its files belong
         return None
-    for name in names:
-        if name != MARK and (left.made(name) or (version < 0 and left.began(name))):
-            remove_object(object_below(url, name))
-    _unmark(url, left)
+    take_away(url, left, names, with_documents=version < 0)
     return left
 
 
