@@ -13,10 +13,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import PurePath
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.errors import ErrorKind
+
+if TYPE_CHECKING:
+    from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "CODES_OF_COMMANDS",
@@ -24,6 +28,7 @@ __all__ = [
     "error_text",
     "in_karts_words",
     "is_called_kart",
+    "is_in_karts_place",
     "lines_after",
     "results_on_stdout",
     "stand_in",
@@ -193,6 +198,11 @@ another code with each command. Whatever does not stand here has the code of its
 def is_called_kart() -> bool:
     """Return whether this program was called by Kart's name."""
     return PurePath(sys.argv[0]).stem == "kart"
+
+
+def is_in_karts_place(git: GitRepository) -> bool:
+    """Whether a command stands where people expect Kart: by its name, or in Kart's repository."""
+    return is_called_kart() or git.follows_kart
 
 
 def in_karts_words(text: str) -> str:

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
+from havasu_vc.cli.as_kart import (
+    in_karts_words,
+    is_called_kart,
+    is_in_karts_place,
+    results_on_stdout,
+    stand_in,
+)
 from havasu_vc.cli.errors import json_line, visible
 from havasu_vc.errors import RepositoryNotFoundError, StateError
 from havasu_vc.records import dataclass
@@ -155,7 +161,7 @@ class Invocation:
         if (told := check_named(self.folder, repo.git)) is not None:
             self.note(told)
         repo.set_up()
-        if repo.git.follows_kart or is_called_kart():
+        if is_in_karts_place(repo.git):
             stand_in()
         if not oldest:
             _refuse_oldest(repo.git)

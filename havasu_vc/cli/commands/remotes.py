@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.as_kart import is_in_karts_place, results_on_stdout
 from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -230,9 +230,9 @@ def _followed(repo: Repo, remote: str | None) -> str:
     try:
         return repo.upstream(remote)
     except NoBranchError:
-        known = {name for name, _, _ in repo.remotes()}
-        in_place = is_called_kart() or repo.git.follows_kart
-        if not in_place or repo.head_branch is None or (remote or "origin") not in known:
+        if not is_in_karts_place(repo.git) or repo.head_branch is None:
+            raise
+        if (remote or "origin") not in {name for name, _, _ in repo.remotes()}:
             raise
         # Of a bare clone branches are not followed, and git fetches the remote's HEAD.
         if repo.git.config.get(f"remote.{remote or 'origin'}.fetch") is None:

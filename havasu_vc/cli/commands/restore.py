@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
@@ -59,7 +59,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     repo = invocation.open_repo()
     request = replace(request, filters=named_filters(request.filters))
     overwritten: tuple[str, ...] = ()
-    if (is_called_kart() or repo.git.follows_kart) and request.message is None:
+    as_kart = request.message is None and is_in_karts_place(repo.git)
+    if as_kart:
         require_no_merge_of_kart(repo.git)
         found = _there(repo, request) if is_called_kart() else request
         if found is None:
@@ -81,7 +82,7 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             raise
         result = CommitResult(None, repo.head_branch, {}, as_edits=True)
     nothing = result.commit is None and not dropped and not (request.dry_run or result.as_edits)
-    if nothing and request.message is None and (is_called_kart() or repo.git.follows_kart):
+    if nothing and as_kart:
         _print(invocation, result, overwritten, dry_run=False)
         if not overwritten:
             invocation.say(f"Nothing to restore: it is as it is at {request.source}")
