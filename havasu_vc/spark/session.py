@@ -323,14 +323,14 @@ def open_query(
     """Start a session over a checkout, or over the datasets of a revision as views."""
     # PySpark logs each error of a query as a page of JSON beside raising it.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    state = read_state(repo.git.git_directory)
+    state = read_state(repo.git.git_directory) if jar and ref is None else None
     told = master or configured(repo.config).master
-    if state is not None and jar and ref is None and chosen_master(told).startswith(CONNECT):
+    if state is not None and chosen_master(told).startswith(CONNECT):
         note(
             "a server of Spark Connect has no catalog of the checkout; "
             "the datasets of HEAD are views instead"
         )
-    elif state is not None and jar and ref is None:
+    elif state is not None:
         try:
             spark = session(repo, master=master)
         except (MissingProgramError, StateError) as error:
