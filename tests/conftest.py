@@ -4,6 +4,7 @@ And what a run consists of: how many examples, what is thorough, what one proces
 """
 
 import functools
+import gc
 import os
 import signal
 import tempfile
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from xdist.scheduler import Scheduling
 
 ROOT = Path(__file__).parents[1]
+GARBAGE = gc.get_threshold()
+"""How often it is looked for, before anything that is tested is imported."""
 
 scratch_in_memory()
 HOME = tempfile.TemporaryDirectory(prefix="havasu-home-")
@@ -66,8 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     # Collecting imports `havasu_vc.cli.start`, which leaves Ctrl-C to the system until its `main`
-    # runs: a test that presses it would end the whole process.
+    # runs: a test that presses it would end the whole process. It has garbage looked for seldom,
+    # too, which is for a process of one command.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(*GARBAGE)
 
 
 @pytest.hookimpl(optionalhook=True)
