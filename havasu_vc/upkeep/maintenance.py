@@ -266,12 +266,12 @@ RUN_TASKS = 4
 def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     """Return the edit that leaves a dataset's rows in better files; None when they are good."""
     view.check_guard()
+    far = _far_of(view, engine)
+    view = far or view  # also what says which rows are deleted is read where it is
     chosen = files_to_optimize(view)
     if not chosen:
         return None
-    far = _far_of(view, engine)
-    source = far or view
-    tasks = [task for entry in chosen for task in source.scan_file(entry, view.schema)]
+    tasks = [task for entry in chosen for task in view.scan_file(entry, view.schema)]
     what, anywhere = f"Reading {view.path}", far is not None or not view.storage.on_demand
     rows, digests = add_up(tasks, view.schema, engine, description=what, anywhere=anywhere)
     try:
@@ -309,27 +309,39 @@ def _far_of(view: DatasetInFiles, engine: Engine) -> FarDataset | None:
     fetcher = view.storage.fetcher
     if not (engine.distributed and view.storage.on_demand and fetcher and view.key):
         return None
-    if view.order.is_hilbert:
-        return None  # rows that follow a curve are dealt out by no key
     return far_dataset(view, fetcher.bucket(), apart=engine.apart)
 
 
 def _dealt(
     view: FarDataset, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
 ) -> list[WrittenFile]:
-    """Return the files that owners of intervals of keys write in the bucket."""
+    """Return the files that owners of intervals of keys, or of a curve, write in the bucket."""
     names = view.key.names
-    keys = view.schema.select(names)
+    placed = _placed(view)
+    read = names if placed is None else (placed[0],)
+    shown = view.schema.select(read)
+    sampled = [task for entry in chosen for task in view.scan_file(entry, shown)]
+    if placed is not None:
+        sampled = [task_of(with_hilbert, task, view.schema, *placed) for task in sampled]
+        tasks = [task_of(with_hilbert, task, view.schema, *placed) for task in tasks]
+        names = (HILBERT, *names)
     return files_dealt(
         names,
         view.layout,
         tasks,
-        [task for entry in chosen for task in view.scan_file(entry, keys)],
+        sampled,
         view.url,
         engine,
         input_bytes=sum(entry.size for entry in chosen),
         description=f"Writing {view.path}",
     )
+
+
+def _placed(view: DatasetInFiles) -> tuple[str, Bounds] | None:
+    """Return the column along whose curve rows lie and its extent; None if along none."""
+    curve = next((field for field in view.order.fields if field.transform == "hilbert"), None)
+    column = None if curve is None else view.schema.by_id.get(curve.source_id)
+    return None if column is None else (column.name, _extent(view, column.id))
 
 
 def files_to_optimize(view: DatasetInFiles) -> list[Entry]:
@@ -347,12 +359,10 @@ def _write(
     view: DatasetInFiles, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
 ) -> list[WrittenFile]:
     names = view.key.names
-    curve = next((field for field in view.order.fields if field.transform == "hilbert"), None)
-    column = None if curve is None else view.schema.by_id.get(curve.source_id)
+    placed = _placed(view)
     where = (str(view.storage.staging.root), str(view.storage.keys))
-    if column is not None:
-        extent = _extent(view, column.id)
-        tasks = [task_of(with_hilbert, task, view.schema, column.name, extent) for task in tasks]
+    if placed is not None:
+        tasks = [task_of(with_hilbert, task, view.schema, *placed) for task in tasks]
         names = (HILBERT, *names)
     if not names:
         writing = [task_of(write, tuple(tasks), view.layout, *where, False)]

@@ -9,6 +9,7 @@ import pytest
 from pyarrow.fs import S3FileSystem
 
 from havasu_vc import Repo, Settings
+from havasu_vc.datasets.havasu import parquet
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine import spark as spark_engine
 from havasu_vc.engine.choose import EngineSettings
@@ -375,3 +376,56 @@ def test_files_are_optimized_in_the_bucket(
     here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
     assert list(here.fsck(full=True)) == []
     assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+def test_files_along_a_curve_are_optimized_in_the_bucket(
+    far: Repo,
+    server: tuple[Path, S3FileSystem],
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By executors, who deal rows out by their places on it; this machine gets no file."""
+    monkeypatch.setattr(owned_imports, "PART_BYTES", 4_000)
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 50_000)
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    new = spark.range(100, 1400, 3, 3).selectExpr("id", "concat('far ', id) AS name")
+    write(new, far, "curve")
+    write(spark.range(0, 900, 5, 2), far, "curve", mode="delete")
+    before = require_files(reopened(far).dataset("curve"))
+    assert len(before.delete_entries) > 1
+    far.push(refspecs=["main:edited"])
+    here = clone(server[0], tmp_path / "here", data_url=DATA, branch="edited")
+    wanted = by_key(here)
+    looked_at: list[str] = []
+    at_url = parquet._at_url
+
+    def noted(url: str) -> object:
+        looked_at.append(url)
+        return at_url(url)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "_at_url", noted)
+        far.with_settings(settings).optimize(datasets=["curve"])
+    # One of the data files has two delete files, which are compared before they are believed.
+    deleting = {entry.file for entry in before.delete_entries}
+    assert {url.rpartition("/")[2].partition("?")[0] for url in looked_at} <= deleting
+    after = require_files(reopened(far).dataset("curve"))
+    assert files(far) == []
+    assert after.order.is_hilbert and not after.delete_entries
+    assert len(after.data_entries) > 1
+    # The other engine says the same of the rows, and lays them in the same order.
+    here.with_settings(Settings(engine="local")).optimize(datasets=["curve"])
+    local = require_files(here.dataset("curve"))
+    assert after.snapshot.digests == before.snapshot.digests == local.snapshot.digests
+    far.push(refspecs=["main:optimized"])
+    there = clone(server[0], tmp_path / "there", data_url=DATA, branch="optimized")
+    assert list(there.fsck(full=True)) == []
+    assert by_key(there) == wanted == by_key(here)
+    orders = [repo.table("curve").to_arrow()["id"].to_pylist() for repo in (there, here)]
+    assert orders[0] == orders[1]
+
+
+def by_key(repo: Repo) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = repo.table("curve").to_arrow().sort_by("id").to_pylist()
+    return found
