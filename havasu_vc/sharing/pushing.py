@@ -42,6 +42,7 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import ALLOW, require_sound
 from havasu_vc.sharing.answers import refusal, remote_words
 from havasu_vc.sharing.data_remotes import (
+    DATA_ELSEWHERE,
     default_remote,
     download,
     far_place,
@@ -424,9 +425,12 @@ class RemoteFetcher:
         repo = self._repo
         missing = [WantedFile(name, size) for name, size in files]
         failure: HavasuError | None = None
+        hints = ["no remote has it; `havasu-vc data push` in a clone that has it sends it"]
+        is_told = False  # where the data is, if not with git's objects
         for name in self._remotes():
             try:
                 remote = remote_data(repo, name)
+                is_told = is_told or remote.has_url
                 there = missing
                 if remote.knows:
                     lacking = set(remote.lacking(missing))
@@ -438,9 +442,11 @@ class RemoteFetcher:
             missing = [file for file in missing if not is_here(store, file)]
             if not missing:
                 return
-        raise failure or DataFileNotFoundError(
-            missing[0].sha256, hints=("no remote has it; `havasu-vc remote -v` lists them",)
-        )
+        if failure is not None:
+            raise failure
+        if not is_told:
+            hints.append(DATA_ELSEWHERE)
+        raise DataFileNotFoundError(missing[0].sha256, hints=tuple(hints))
 
     def bucket(self) -> str | None:
         """Return the bucket that has the data; None where it is elsewhere or not told."""

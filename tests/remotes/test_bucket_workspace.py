@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
-from havasu_vc import Settings
+from havasu_vc import Repo, Settings
 from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -22,15 +23,19 @@ from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.materialise import materialise
+from tests.cli.conftest import invoke, succeed
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.buckets import ROWS, Tables, far_url, made, rows, there
-from tests.remotes.sharing import bare, clone, share
+from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import add, add_column, make, read, write
+from tests.support.git import run_git
 from tests.support.servers import asked_of
+from tests.support.sound import LOCAL
 
 pytestmark = pytest.mark.few(1)
 
 ONE = ChangeCounts(inserts=1)
+DATA_URL = "havasu.data.url"
 
 
 class TestAnywhere:
@@ -295,6 +300,41 @@ class TestInABucket:
         far.repo.merge("origin/main")
         assert read(far.repo)[2] == ("theirs", 2)
         far.assert_show_head()
+
+    def test_edits_in_a_plain_clone_without_data_are_committed(
+        self, tmp_path: Path, url: str
+    ) -> None:
+        """What old rows say is brought; where nobody said where it is, that is told."""
+        data = url.replace("/tables", "/data")
+        share(make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git"), data=data)
+        run_git("clone", "-q", "-b", "main", "server.git", "plain", cwd=tmp_path)
+        plain = tmp_path / "plain"
+
+        def run(*words: str) -> Result:
+            return invoke(["-C", plain, *words])
+
+        run_git("config", "havasu.workspace.path", url, cwd=plain)
+        told = run("checkout")
+        assert told.exit_code == 42 and f"git config {DATA_URL} URL" in told.output
+        run_git("config", DATA_URL, data, cwd=plain)
+        run_git("config", "havasu.data.fetch", "on-demand", cwd=plain)
+        succeed(run("checkout"))
+        assert files(plain) == []
+        tables = Tables(Repo.open(plain, settings=LOCAL), tmp_path)
+        tables.edit({100: ("new", 1)}, gone=3)
+
+        run_git("config", "--unset", DATA_URL, cwd=plain)
+        for words in (["commit", "-m", "By another"], ["diff"]):
+            told = run(*words)
+            assert told.exit_code == 42 and "Traceback" not in told.output
+            (lacking,) = (line for line in told.output.splitlines() if line.startswith("Error:"))
+            assert lacking.startswith("Error: data file ")
+            assert f"git config {DATA_URL} URL" in told.output
+        run_git("config", DATA_URL, data, cwd=plain)
+        assert "1 insert, 1 delete" in succeed(run("commit", "-m", "By another")).output
+        rows_ = read(Repo.open(plain, settings=LOCAL))
+        assert rows_ == {k: v for k, v in ROWS.items() if k != 3} | {100: ("new", 1)}
+        assert "Nothing to commit" in succeed(run("status")).output
 
     def test_a_bare_repository_has_tables_too(self, tmp_path: Path, url: str) -> None:
         repo = make(tmp_path / "bare.git", ROWS, bare=True)
