@@ -184,9 +184,7 @@ def _dealing(
     alike = _alike(plans)
     if merged.key:
         keys = [task_of(first_keys, piece, side, merged) for side, all_ in sides for piece in all_]
-        cuts = Cuts(
-            merged.key.names, sampled(engine, keys, merged.key.names[:1], parts, anywhere=True)
-        )
+        cuts = Cuts(merged.key.names, sampled(engine, keys, merged.key.names, parts, anywhere=True))
     else:
         cuts = hash_cuts(parts)
     names = {file for _, pieces in sides[:_THEIRS] for piece in pieces for file in files_of(piece)}
