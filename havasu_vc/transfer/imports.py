@@ -61,6 +61,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
+from havasu_vc.transfer.orders import check_order, curve_column, order_notes
 from havasu_vc.transfer.rekeying import changed_items, key_notes, other_key, rekeyed, with_key_of
 from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
 from havasu_vc.transfer.requests import ImportRequest
@@ -82,15 +83,10 @@ from havasu_vc.transfer.understanding import (
 
 __all__ = ["import_layers", "replacement"]
 
-ORDERS = ("key", "hilbert", "none")
-
 
 def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     """Import layers as datasets, in one commit."""
-    if request.order not in ORDERS:
-        raise InvalidArgumentError(
-            f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
-        )
+    check_order(request.order)
     if request.kind is not None:
         require_kind(request.kind)
     options = request.options or SourceOptions()
@@ -183,6 +179,7 @@ class _Taking:
                     notes += not_there(path, self.transaction.folders)
                 edit = _fresh(repo, path, source, storage, self.engine, request)
                 view = version_of(path, self.kind, edit, storage)
+        notes += order_notes(path, source.schema, old, request.order)
         rows = edit.counts.inserts if view is None else view.rows
         told = understood(
             source,
@@ -335,14 +332,6 @@ def _meta(source: Source, kind: DatasetKind, said: TableInfo) -> dict[str, bytes
     return meta | info_documents(said, kind)
 
 
-def _hilbert(schema: Schema, order: str) -> str | None:
-    if order != "hilbert":
-        return None
-    if not schema.geometries:
-        raise InvalidArgumentError("there is no geometry column to order by")
-    return schema.geometries[0].name
-
-
 def _fresh(
     repo: OpenRepo,
     path: str,
@@ -357,7 +346,7 @@ def _fresh(
             f"the rows of a {kind.name.capitalize()} dataset stand where their keys say",
             hints=("leave out --order",),
         )
-    column = _hilbert(source.schema, request.order)
+    column = curve_column(source.schema, request.order)
     hilbert = None if column is None else source.schema.by_name[column].id
     meta = _meta(source, kind, request.said(source, path))
     types = declared_types(source)

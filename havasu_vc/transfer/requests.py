@@ -96,7 +96,8 @@ class ImportRequest:
     options: SourceOptions | None = None
     """How the source is read."""
     order: str = "key"
-    """How rows are ordered in files: by key, by place, or as they come."""
+    """How rows of a new dataset are ordered in files: by key, by place, or, of those without a key,
+    as they come."""
     replace: bool = False
     """Compare with the datasets that are there and commit only what differs."""
     dry_run: bool = False
