@@ -161,7 +161,7 @@ def diff_workspace(
     were checked out, and those that are not checked out as they are at HEAD.
     """
     state = require_workspace(repo)
-    wanted = parse_filters(filters, of_changes=True)
+    wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     old = None if revision is None else repo.revision(revision)
     before = {} if old is None else repo.folders(old)
     now = {} if old is None else repo.folders(repo.head())

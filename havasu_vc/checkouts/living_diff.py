@@ -39,7 +39,7 @@ def diff_copy(
     if revision is not None and repo.revision(revision).tree != goal_of(repo).tree:
         yield from _diff_from(repo, home, repo.revision(revision), filters, told)
         return
-    wanted = parse_filters(filters, of_changes=True)
+    wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     with home.open() as file:
         base = base_of(repo, file)
         wanted.check(base.views)
@@ -69,7 +69,7 @@ def _diff_from(
     told: Collection[str],
 ) -> Iterator[DatasetDiff]:
     """Yield how each table differs from a revision that is not the one that it was made of."""
-    wanted = parse_filters(filters, of_changes=True)
+    wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     before = base_views(repo, old)
     with home.open() as file, Transaction(repo, dry_run=True) as transaction:
         base = base_of(repo, file)

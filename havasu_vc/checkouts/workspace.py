@@ -231,6 +231,11 @@ class Workspace:
             found = {path: table for path, table in found.items() if path not in same}
         return found
 
+    def require_clean_in_karts(self) -> None:
+        """Raise where Kart's working copy has edits: it commits nothing else beside them."""
+        if self._repo.git.follows_kart and (living := self.living) is not None:
+            living.require_clean()
+
     def require_no_loss(
         self,
         revision: str,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -250,6 +251,8 @@ def revisions_and_filters(
             )
     # Among several revisions, a name that is nothing is no dataset of before, as to Kart.
     several = context.info_name == "log" and repo.git.follows_kart
+    if revisions and after is None and repo.git.follows_kart and not several:
+        _require_matches(repo, revisions, filters)
     if filters and (several or not revisions) and after is None:
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
@@ -267,6 +270,25 @@ def revisions_and_filters(
                 ),
             )
     return revisions, filters
+
+
+def _require_matches(repo: Repo, revisions: Sequence[str], filters: Sequence[str]) -> None:
+    """Raise for a name behind revisions that is nothing there, as Kart does without `--`."""
+    for name in filters:
+        if ":" in name or _matches(repo, name):
+            continue
+        if not any(
+            _matches(repo, name, part or "HEAD")
+            for each in revisions
+            for part in re.split(r"\.{2,3}", each.removesuffix("^?"))
+        ):
+            raise InvalidArgumentError(
+                f"there is no dataset {name!r} on either side",
+                hints=(
+                    *nearest(name, repo.datasets()),
+                    "`havasu-vc data ls` lists the datasets",
+                ),
+            )
 
 
 def _of_copies(file: str) -> str:
@@ -296,16 +318,18 @@ def _at_revision(repo: Repo, text: str) -> tuple[str, ...]:
     return (f"write it as `{revision} {path}`",) if at and revision and _matches(repo, path) else ()
 
 
-def _matches(repo: Repo, pattern: str) -> bool:
+def _matches(repo: Repo, pattern: str, revision: str = "HEAD") -> bool:
     try:
-        paths = repo.datasets()
+        paths = repo.datasets(revision)
     except HavasuError:
         return False
     if any(path == pattern.rstrip("/") or fnmatchcase(path, pattern) for path in paths):
         return True
-    return repo.git.follows_kart and _is_file(repo, pattern.rstrip("/"))
+    return repo.git.follows_kart and _is_file(repo, pattern.rstrip("/"), revision)
 
 
-def _is_file(repo: Repo, path: str) -> bool:
-    """Return whether there is a file beside datasets at HEAD, which Kart's filters may name."""
-    return bool(path) and not repo.git.git("cat-file", "-e", f"HEAD:{path}", check=False).code
+def _is_file(repo: Repo, path: str, revision: str) -> bool:
+    """Return whether there is a file beside datasets, which Kart's filters may name."""
+    if not path:
+        return False
+    return not repo.git.git("cat-file", "-e", f"{revision}:{path}", check=False).code

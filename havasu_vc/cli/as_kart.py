@@ -42,6 +42,8 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
         ErrorKind.NO_CHANGES: "No changes to commit",
     }
 )
+_UNCOMMITTED = "You have uncommitted changes in your working copy."
+_AMBIGUOUS = "Ambiguous argument '"
 _SPELT = r".*[\^~{].*"
 """A text spelt as only a revision is, which names no dataset."""
 _TEXTS: tuple[tuple[str, str], ...] = (
@@ -50,8 +52,8 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         "Can't resolve as a fast-forward merge and --ff-only specified",
     ),
     (
-        r"(.+) has edits that are not committed",
-        "You have uncommitted changes in your working copy.",
+        r"(.+) (has|have) edits that are not committed",
+        _UNCOMMITTED,
     ),
     (r"git says: a branch named '(.+)' already exists", r"A branch named '\1' already exists."),
     (
@@ -167,6 +169,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is there already", 20),
     ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
     ("diff export show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
+    ("meta", ErrorKind.SCHEMA_VIOLATION, "key column .+ cannot be dropped", 20),
     ("diff show", ErrorKind.INVALID_ARGUMENT, f"'{_SPELT}' is neither a revision", 47),
     ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
     ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
@@ -212,17 +215,30 @@ def in_karts_words(text: str) -> str:
 
 def error_text(kind: ErrorKind, message: str) -> str:
     """Return an error's text: what Kart says of it, where scripts compare that."""
-    if not is_called_kart():
-        return message
+    return _karts_text(kind, message) if is_called_kart() else message
+
+
+def _karts_text(kind: ErrorKind, message: str) -> str:
     for ours, karts in _TEXTS:
         if (found := re.fullmatch(ours, message)) is not None:
             return found.expand(karts)
     return _WORDS.get(kind, message)
 
 
-def lines_after(text: str) -> tuple[str, ...]:
-    """Return what Kart prints after an error: how to tell revisions from filters."""
-    if not (is_called_kart() and text.startswith("Ambiguous argument '")):
+def lines_after(text: str, command: str | None = None) -> tuple[str, ...]:
+    """Return what Kart prints after an error: how to tell revisions from filters, or go on."""
+    if not is_called_kart():
+        return ()
+    if text == _UNCOMMITTED and command in ("checkout", "reset", "switch"):
+        return (
+            "Commit these changes first (`kart commit`) or just discard them by adding the option "
+            "`--discard-changes`.",
+        )
+    if text == _UNCOMMITTED:
+        return (
+            "Commit these changes (`kart commit`) or discard these changes (`kart restore`) first.",
+        )
+    if not text.startswith(_AMBIGUOUS):
         return ()
     return (
         "Use '--' to separate paths from revisions, like this:",
@@ -238,9 +254,11 @@ def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int
     for commands, of_kind, begins, code in CODES_OF_COMMANDS if command else ():
         if of_kind == kind and command in commands.split() and re.match(begins, message):
             return code
-    if not is_called_kart():
+    if command is None and not is_called_kart():
         return None
-    text = error_text(kind, message)
+    text = _karts_text(kind, message)
+    if text.startswith(_AMBIGUOUS) and not is_called_kart():
+        return None  # of `restore`, which Kart lets pass
     return next((code for known, code in _CODES if re.match(known, text)), None)
 
 

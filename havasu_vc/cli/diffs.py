@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from havasu_vc.cli.arguments import parse_format
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option
@@ -192,7 +192,9 @@ def print_diff(
         how = replace(how, color=invocation.colored(sys.stdout, options.color))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
             summary = writer_named(name)(shown, out, how)
-    elif name == "geojson" and folder_for_geojson(options.output):
+    elif name == "geojson" and folder_for_geojson(
+        options.output, as_kart=is_in_karts_place(repo.git)
+    ):
         summary = writer_named(name)(shown, sys.stdout, replace(how, directory=options.output))
     else:
         with opened_output(options.output) as out:

@@ -126,7 +126,7 @@ def report(
     if as_json:
         click.echo(_json_line(error, code), err=True)
         return code
-    for line in error_lines(error):
+    for line in error_lines(error, None if command is None else command.name):
         click.echo(line, err=True)
     if verbose:
         for line in cause_lines(error):
@@ -186,8 +186,8 @@ def _kind(error: BaseException) -> str:
             return "internal"
 
 
-def error_lines(error: BaseException) -> list[str]:
-    r"""Return what a person reads of an exception.
+def error_lines(error: BaseException, command: str | None = None) -> list[str]:
+    r"""Return what a person reads of an exception of a command.
 
     >>> error_lines(HavasuError("no\nway", hints=("try again",)))
     ['Error: no\\nway', 'Hint: try again']
@@ -201,7 +201,7 @@ def error_lines(error: BaseException) -> list[str]:
     if is_called_kart() and not sys.stderr.isatty():
         hints = ()  # a script compares what it reads with what Kart prints
     lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
-    return [in_karts_words(line) for line in lines] + [*lines_after(text)]
+    return [in_karts_words(line) for line in lines] + [*lines_after(text, command)]
 
 
 _NOT_STAGED = "nothing is staged: `havasu-vc diff` shows what is edited and not committed"

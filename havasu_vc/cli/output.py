@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.errors import (
     CorruptionError,
@@ -58,12 +57,12 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
                 part.unlink()
 
 
-def folder_for_geojson(path: Path) -> bool:
+def folder_for_geojson(path: Path, *, as_kart: bool) -> bool:
     """Whether a file for each dataset goes into a folder of that name: one that is there.
 
     As in Kart, where this program stands for it, it is made, and has no other such files after.
     """
-    if not is_called_kart() or str(path) == "-":
+    if not as_kart or str(path) == "-":
         return path.is_dir()
     if path.is_file():
         raise click.BadParameter(

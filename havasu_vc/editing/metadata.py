@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from havasu_vc.checkouts import Workspace
 from havasu_vc.datasets.havasu.documents import column_documents
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -63,6 +64,7 @@ def set_meta(
     """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
     message = message or f"Update metadata for {dataset}"
     folder = repo.folders(repo.head()).get(dataset.strip("/"))
+    Workspace(repo).require_clean_in_karts()
     if folder is not None and is_tile_set(folder):
         return _set_items_of_tiles(repo, folder, items, message)
 

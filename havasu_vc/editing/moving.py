@@ -100,6 +100,7 @@ def _folder(transaction: Transaction, path: str) -> DatasetFolder:
 def _require_unedited(repo: OpenRepo, paths: Sequence[str]) -> None:
     """Raise where somebody's edits of a dataset wait for a commit: they are of its old place."""
     workspace = Workspace(repo)
+    workspace.require_clean_in_karts()
     edited = set(workspace.edited())
     if (living := workspace.living) is not None:
         edited.update(living.changes().tables)

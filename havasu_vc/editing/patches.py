@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.checkouts import working_copy
+from havasu_vc.checkouts import Workspace, working_copy
 from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -78,6 +78,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     branch = other_branch(repo, request.ref)
     patch = parse_patch(request.source, request.limit or MOST_PATCH_BYTES)
     own = own_system(patch)
+    Workspace(repo).require_clean_in_karts()
     settings = repo.settings.staying_here(
         "a patch is one text, which this process reads: it applies the rows too, without Spark"
     )
@@ -385,6 +386,7 @@ def commit_files(
     for path in files:
         if (reason := not_a_users_file(path)) is not None:
             raise InvalidArgumentError(f"{path!r} cannot be committed: {reason}")
+    Workspace(repo).require_clean_in_karts()
     with Transaction(repo, branch=branch) as transaction:
         head = transaction.head.commit
         tree: ObjectId | None = None if head is None else repo.resolve(head).tree

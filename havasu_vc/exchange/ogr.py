@@ -189,7 +189,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         name=layer,
         schema=layout.schema,
         crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
-        title=title if title != layer else None,
+        title=_title(file, layer, title, options),
         description=metadata.get("DESCRIPTION") or None,
         rows=rows,
         input_bytes=file.input_bytes,
@@ -212,6 +212,20 @@ WHERE lower(r.table_name) = lower(?) AND r.column_name IS NULL AND r.row_id_valu
   AND m.mime_type IN ('text/xml', 'application/xml') AND length(m.metadata) < 10000000
 ORDER BY m.id LIMIT 1
 """
+
+
+def _title(file: VectorFile, layer: str, said: str | None, options: SourceOptions) -> str | None:
+    """Return the title of a layer; one that is its name says nothing, and Kart keeps it."""
+    if said != layer and said is not None:
+        return said
+    if not (options.for_kart and file.driver == "GPKG"):
+        return None
+    query = "SELECT 1 FROM gpkg_contents WHERE table_name = ?1 AND identifier = ?1"
+    try:
+        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
+            return layer if database.execute(query, (layer,)).fetchone() else None
+    except sqlite3.Error:
+        return None  # it does not say
 
 
 def _xml(file: VectorFile, layer: str) -> str | None:

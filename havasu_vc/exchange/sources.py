@@ -249,7 +249,11 @@ def _layers_of(found: _Found) -> dict[str, VectorFile]:
 
 def _no_layer(location: str, layer: str, layers: Sequence[str]) -> SourceNotFoundError:
     return SourceNotFoundError(
-        f"there is no layer {layer!r} in {location}", hints=(f"the layers are {listed(layers)}",)
+        f"there is no layer {layer!r} in {location}",
+        hints=(
+            f"the layers are {listed(layers)}",
+            "LAYER:DATASET takes a layer in as a dataset of another name",
+        ),
     )
 
 

@@ -53,7 +53,7 @@ def diff_revisions(
     one. With `tables_only` datasets that are no tables are noted where they differ, unless they
     are asked for; else they are an error. What is wrong with a broken one is raised at the end.
     """
-    wanted = parse_filters(filters, of_changes=True)
+    wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     before, after = repo.folders(old), repo.folders(new)
     paths = sorted(before.keys() | after.keys())
     wanted.check([*paths, *_files_named(repo, filters, old, new)])
@@ -191,7 +191,11 @@ def _with_rows(
         return diff
     if old.compare(new) is None:
         return diff
-    tasks = old.compare_rows(new, [parse_key(key, new.schema) for key in keys])
+    found = []
+    for key in keys:
+        with suppress(InvalidArgumentError):  # which is told where it is of something
+            found.append(parse_key(key, new.schema))
+    tasks = old.compare_rows(new, found)
     if tasks is None:
         return diff
     batches = (batch for task in tasks for batch in run_task(task))

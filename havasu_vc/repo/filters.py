@@ -82,6 +82,8 @@ class RepoFilter:
 
     filters: tuple[DatasetFilter, ...] = field(default=())
     """In the order given."""
+    lenient: bool = False
+    """Whether a filter may name what is nothing, of which nothing is wanted, as in Kart."""
 
     def of(self, path: str) -> DatasetFilter | None:
         """Return what is wanted of a dataset; None for nothing."""
@@ -106,6 +108,8 @@ class RepoFilter:
         """Raise for a filter that names no dataset at all; `where` says of what `paths` are."""
         known = list(paths)
         for each in self.filters:
+            if self.lenient and each.pattern != "HEAD":  # which would be a revision's
+                continue
             if not any(each.matches(path) for path in known):
                 raise InvalidArgumentError(
                     f"there is no dataset {each.pattern!r} {where}",
@@ -140,7 +144,7 @@ class RepoFilter:
                 if wanted.conditions:
                     changes = _only_meeting(changes, wanted, schemas, diff.path)
                 else:
-                    changes = only_keys(changes, wanted.keys, schemas)
+                    changes = only_keys(changes, wanted.keys, schemas, lenient=self.lenient)
         return replace(diff, meta=meta, changes=changes)
 
 
@@ -154,9 +158,11 @@ def _either(
     return None if left is None or right is None else left | right
 
 
-def parse_filters(texts: Sequence[str], *, of_changes: bool = False) -> RepoFilter:
+def parse_filters(
+    texts: Sequence[str], *, of_changes: bool = False, lenient: bool = False
+) -> RepoFilter:
     """Return the filter that some arguments mean together; conditions are `of_changes` alone."""
-    found = RepoFilter(tuple(map(_parse, named_filters(texts))))
+    found = RepoFilter(tuple(map(_parse, named_filters(texts))), lenient)
     if not of_changes and any(each.conditions for each in found.filters):
         raise InvalidArgumentError(
             "conditions choose among changes: `diff` and `commit` take them",
@@ -263,9 +269,15 @@ def only_keys(
     sides: Sequence[Schema],
     *,
     others: bool = False,
+    lenient: bool = False,
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes of some rows, or of all others; a key may be one of either side."""
-    wanted = _parse_all(keys, sides)
+    """Yield the changes of some rows, or of all others; a key may be one of either side.
+
+    Where it is `lenient`, a text that cannot be a key is one of no row.
+    """
+    wanted = _parse_all(keys, sides, lenient=lenient)
+    if not wanted and not others:
+        return
     for batch in changes:
         keep = _with_keys(batch, wanted, sides[0])
         if others and keep is not None:
@@ -275,11 +287,17 @@ def only_keys(
             yield ChangeBatch(chosen)
 
 
-def _parse_all(keys: Iterable[str], sides: Sequence[Schema]) -> list[tuple[object, ...]]:
-    """Return keys of rows as values."""
+def _parse_all(
+    keys: Iterable[str], sides: Sequence[Schema], *, lenient: bool = False
+) -> list[tuple[object, ...]]:
+    """Return keys of rows as values; without those that cannot be any where it is `lenient`."""
     if not sides[0].key:
         raise InvalidArgumentError("the dataset has no key to choose a row by")
-    return [_parse_one(key, sides) for key in sorted(keys)]
+    found = []
+    for key in sorted(keys):
+        with suppress(*((InvalidArgumentError,) if lenient else ())):
+            found.append(_parse_one(key, sides))
+    return found
 
 
 def _with_keys(

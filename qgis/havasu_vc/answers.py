@@ -231,7 +231,7 @@ def parse_status(value: Any) -> Status:
         if part is None
         else WorkingCopy(
             str(part.get("type")),
-            str(part.get("location")),
+            str(part.get("path") or part.get("location")),
             part.get("status") != "notFound",
             bool(part.get("lockedByEditor")),
         ),

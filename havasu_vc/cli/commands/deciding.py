@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_format
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_in_karts_place
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, Command, json_option, output_option
@@ -95,8 +95,9 @@ def conflicts(
         options = replace(options, reproject=reprojection(crs)[1])
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
+    as_kart = is_in_karts_place(repo.git)
     if name == "geojson":
-        if is_called_kart() and output is None and len(repo.datasets()) > 1:
+        if as_kart and output is None and len(repo.datasets()) > 1:
             raise click.BadParameter(
                 "Need to specify a directory via --output for GeoJSON with more than one dataset",
                 param_hint="--output",
@@ -106,7 +107,7 @@ def conflicts(
         how = replace(options, color=invocation.colored(sys.stdout))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
             count = write(found, out, how, summary)
-    elif name == "geojson" and folder_for_geojson(output):
+    elif name == "geojson" and folder_for_geojson(output, as_kart=as_kart):
         count = write(found, sys.stdout, replace(options, directory=output), summary)
     else:
         with opened_output(output) as out:

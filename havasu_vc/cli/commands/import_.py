@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import parse_names, parse_source, parse_tile
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
@@ -225,9 +225,13 @@ def command(
     if do_list:
         _list(source, invocation)
         return
-    if is_called_kart():
-        invocation.open_repo(rows=False)  # before anything is asked
-    asked = _at_path(_named(request, source, table, destinations), dataset_path)
+    as_kart = is_called_kart()
+    if as_kart or (destinations and source.lower().endswith(".gpkg")):
+        # Before anything is asked. In Kart's repositories what stands behind a file that has
+        # layers names one of these.
+        as_kart = is_in_karts_place(invocation.open_repo(rows=False).git)
+    destination, named = _destinations(destinations, as_kart=as_kart)
+    asked = _at_path(_named(request, source, table, destination, named), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
     asked = dataclasses.replace(
         asked, options=options, replace=request.replace or request.replace_ids is not None
@@ -259,11 +263,13 @@ def _options(reading: SourceOptions, raster: RasterReading) -> SourceOptions:
 
 
 def _named(
-    request: ImportRequest, source: str, table: str | None, destinations: tuple[str, ...]
+    request: ImportRequest,
+    source: str,
+    table: str | None,
+    destination: str | None,
+    named: tuple[str, ...],
 ) -> ImportRequest:
     """Return a request of layers of a source, by what stands after it on the command line."""
-    _check_one_source(destinations)
-    destination, named = _destinations(destinations)
     if table is not None:
         named, destination = (f"{table}:{destination}" if destination else table, *named), None
     if not (named or destination or request.layers or request.all_layers):
@@ -354,12 +360,13 @@ def _check_one_source(given: tuple[str, ...]) -> None:
             )
 
 
-def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+def _destinations(given: tuple[str, ...], *, as_kart: bool) -> tuple[str | None, tuple[str, ...]]:
     """Return the dataset that is named behind the source, or the layers, as Kart has them.
 
     To Kart a lone name is a layer's.
     """
-    if len(given) == 1 and ":" not in given[0] and not is_called_kart():
+    _check_one_source(given)
+    if len(given) == 1 and ":" not in given[0] and not as_kart:
         return given[0], ()
     if is_called_kart():  # where a path of Windows names a dataset as well
         parts = (each.partition(":") for each in given)

@@ -90,7 +90,7 @@ def command(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{place} cannot be made: {error.strerror}") from error
-    if is_called_kart() and any(place.iterdir()):
+    if (is_called_kart() and any(place.iterdir())) or (place / ".kart").exists():
         raise StateError(f'"{place}" isn\'t empty')
     repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
     if repo.git.is_kart or kart:

@@ -227,7 +227,7 @@ def read_value(path: Path) -> bytes:
 
 
 @click.command("commit-files", cls=Command)
-@click.argument("assignments", metavar="PATH=TEXT...", nargs=-1, required=True)
+@click.argument("assignments", metavar="[PATH=TEXT...]", nargs=-1)
 @message_options
 @click.option("--ref", metavar="REF", default="HEAD", help="The branch that gets the commit.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")

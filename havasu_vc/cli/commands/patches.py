@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from havasu_vc.cli.arguments import parse_size
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_stdout
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import (
@@ -100,7 +100,7 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
         raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     repo = invocation.open_repo()
     living = repo.workspace.living if is_called_kart() else None
-    if is_called_kart() and not request.commit and living is None:
+    if not request.commit and is_in_karts_place(repo.git) and repo.workspace.living is None:
         raise NoWorkingCopyError("--no-commit requires a working copy")
     with repo.amending() if amend else nullcontext():
         result = repo.apply_patch.by(request)

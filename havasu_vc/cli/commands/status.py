@@ -57,6 +57,8 @@ def command(
         new = () if file is None else file.untracked_notes
         notes = tuple(each for each in notes if each not in new)
         printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
+    elif repo.git.follows_kart and output_format == "json":
+        printed = replace(printed, parts=_as_kart_has_parts(repo, printed))
     if (other := status.elsewhere) is not None:
         notes = (*notes, f"{other} has commits: `havasu-vc switch {shlex.quote(other)}`")
     if output_format == "json":
@@ -139,6 +141,18 @@ def _limited(repo: Repo, printed: RepositoryStatus) -> RepositoryStatus:
     box = ", ".join(f"{edge:.3f}" for edge in found.area.degrees)
     limits = f"A {what} is active, limiting repo to a specific region inside [{box}]"
     return replace(printed, spatial_filter=value, limits=limits)
+
+
+def _as_kart_has_parts(repo: Repo, printed: RepositoryStatus) -> dict[str, object]:
+    """Return the places of edits with what Kart's readers look for, and ours besides."""
+    parts, location = dict(printed.parts), repo.config.get("kart.workingcopy.location")
+    tabular = parts.get("tabular")
+    if isinstance(tabular, dict) and location is not None:
+        ours = {name: value for name, value in tabular.items() if name != "location"}
+        parts["tabular"] = {"location": location, **ours, "path": tabular["location"]}
+    if printed.changes is not None:
+        parts["workdir"] = {"status": "notFound"}
+    return parts
 
 
 def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -> RepositoryStatus:

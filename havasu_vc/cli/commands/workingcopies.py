@@ -200,7 +200,7 @@ def add_dataset(
     result = repo.add_datasets(tables, message=message)
     if is_called_kart():
         # As Kart tells it, which scripts read: the commit, with what is new.
-        meta = dict.fromkeys(result.datasets, ("schema.json",))
+        meta = {path: tuple(repo.get_meta(path)) for path in result.datasets}
         commit = CommitResult(result.commit, result.branch, result.datasets, result.notes, meta)
         tell_commit(invocation, repo, commit)
         return

@@ -174,12 +174,14 @@ class FeatureIndexForm(TypedDict):
 class WorkingCopyPart(TypedDict):
     """A place where datasets are edited."""
 
-    type: str
+    type: NotRequired[str]
     """`gpkg`, or `iceberg` for the tables of `checkout`."""
-    location: str
-    """The file or the folder."""
+    location: NotRequired[str]
+    """The file or the folder; in Kart's repositories as `kart.workingcopy.location` says it."""
     status: str
     """`ok`, `damaged` or `notFound`."""
+    path: NotRequired[str]
+    """In Kart's repositories, the file or the folder, whole."""
     commit: NotRequired[str | None]
     """The commit that the file shows."""
     tree: NotRequired[str | None]
@@ -194,7 +196,8 @@ class WorkingCopy(TypedDict):
     """Where datasets are edited, and what is edited."""
 
     parts: dict[str, WorkingCopyPart]
-    """The places; `tabular` is the one of tables."""
+    """The places; `tabular` is the one of tables, and `workdir`, in Kart's repositories alone,
+    that of tiles, which is never there."""
     changes: dict[str, EditedRowCounts]
     """Edits by dataset."""
     nonCheckoutDatasets: list[str]

@@ -44,7 +44,8 @@ def test_files_are_filters_of_diff_and_show(run: Run) -> None:
     shown = succeed(run("diff", "--diff-files", "HEAD^...HEAD", "table/notes")).stdout
     assert shown == "+++ table/notes\n+ x\n"
     assert run("show", "NOTHING").exit_code == 40
-    assert run("diff", "HEAD^...HEAD", "--", "NOTHING").exit_code == 40
+    assert run("diff", "HEAD^...HEAD", "NOTHING").exit_code == 40
+    assert succeed(run("diff", "HEAD^...HEAD", "--", "NOTHING")).output == ""
     plain = succeed(run("log", "-o", "text:%s", "LICENSE")).stdout
     assert plain == "Two\n"
 

@@ -150,7 +150,11 @@ def test_called_kart_what_stands_in_the_way_is_told_in_karts_words(
         file.execute("DELETE FROM points WHERE id = 1")
     switched = invoke(["-C", repo, "switch", "left"])
     assert switched.exit_code == 29
-    assert switched.stderr == "Error: You have uncommitted changes in your working copy.\n"
+    assert switched.stderr == (
+        "Error: You have uncommitted changes in your working copy.\n"
+        "Commit these changes first (`kart commit`) or just discard them by adding the option "
+        "`--discard-changes`.\n"
+    )
 
 
 def changed_names(repo: Path, revisions: str) -> list[str]:

@@ -667,9 +667,13 @@ def part_of(run: Run) -> dict[str, object]:
 @pytest.mark.few(1)
 def test_status_says_how_the_file_is(run: Run, edit: Edit, repo: Path) -> None:
     head = json.loads(succeed(run("log", "-n", "1", "-o", "json")).stdout)[0]["commit"]
+    place = str(repo / "repo.gpkg")
+    # In Kart's repositories, as its readers expect it.
+    known = {"location": "repo.gpkg", "path": place} if (repo / ".kart").exists() else {}
     assert part_of(run) == {
         "type": "gpkg",
-        "location": str(repo / "repo.gpkg"),
+        "location": place,
+        **known,
         "status": "ok",
         "commit": head,
         "tree": run_git("rev-parse", "HEAD^{tree}", cwd=repo).strip(),

@@ -148,7 +148,7 @@ def test_metadata_goes_in_from_a_geopackage_and_stands_in_the_working_copy(
             "md_file_id) VALUES ('table', 'source', 5)"
         )
         database.commit()
-    succeed(invoke(["-C", repo, "import", source, "described"]))
+    succeed(invoke(["-C", repo, "import", source, "source:described"]))
     there = ("--git-dir", ".kart", "show", "HEAD:described/metadata.xml")
     assert run_git(*there, cwd=repo).strip() == XML, "an attachment, as in Kart"
     asked = (

@@ -1,0 +1,176 @@
+"""In a repository of Kart's a command ends as Kart's does, by whichever name it is called.
+
+What is expected here is what Kart 0.17 did of the same command lines.
+"""
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
+from tests.support.templates import again
+
+SHOPS = "id,name\n1,one\n2,two\n3,three\n"
+EDITED = 'SELECT name FROM "table" WHERE id = 2'
+
+
+def _make(repo: Path) -> None:
+    csv_file = repo.parent / "table.csv"
+    csv_file.write_text(SHOPS)
+    succeed(invoke(["init", "--kart", repo]))
+    succeed(invoke(["-C", repo, "import", csv_file, "--primary-key", "id"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", "copy.gpkg"]))
+    write(repo, "UPDATE \"table\" SET name = 'uno' WHERE id = 1")
+    succeed(invoke(["-C", repo, "commit", "-m", "Uno"]))
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    again(("to-karts-letter",), _make, tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+@pytest.fixture(params=["havasu-vc", "kart"])
+def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "argv", [f"/usr/local/bin/{request.param}"])
+    return str(request.param)
+
+
+def write(repo: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
+        for each in statements:
+            file.execute(each)
+
+
+def head(repo: Path) -> str:
+    return run_git("rev-parse", "HEAD", cwd=repo).strip()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "meta set table title=X",
+        "apply ../patch.json",
+        "apply --no-commit ../patch.json",
+        "commit-files -m x a.txt=a",
+        "mv table other",
+        "data rm table",
+    ],
+)
+def test_nothing_is_committed_beside_edits(
+    repo: Path, name: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    Path("../patch.json").write_text(succeed(invoke(["create-patch", "HEAD"])).stdout)
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    before = head(repo)
+    refused = invoke(line.split())
+    assert refused.exit_code == 29 and not refused.stdout
+    if name == "kart":
+        assert refused.stderr == (
+            "Error: You have uncommitted changes in your working copy.\n"
+            "Commit these changes (`kart commit`) or discard these changes (`kart restore`) "
+            "first.\n"
+        )
+    assert head(repo) == before
+    with closing(sqlite3.connect("copy.gpkg")) as file:
+        assert file.execute(EDITED).fetchone() == ("zwei",)
+    changes = json.loads(succeed(invoke(["status", "-o", "json"])).stdout)["kart.status/v2"]
+    assert changes["workingCopy"]["changes"] == {"table": {"feature": {"updates": 1}}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "diff -- nosuch",
+        "diff table:nosuch",
+        "diff table:feature:abc",
+        "diff HEAD^ -- nosuch",
+        "diff HEAD^...HEAD -- nosuch",
+        "diff HEAD^...HEAD table:abc",
+    ],
+)
+def test_a_filter_of_nothing_chooses_nothing(repo: Path, name: str, line: str) -> None:
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    command, *words = line.split()
+    found = succeed(invoke(["-C", repo, command, "-o", "json", *words]))
+    assert json.loads(found.stdout) == {"kart.diff/v1+hexwkb": {}} and not found.stderr
+    both = [*words, "table:1"] if "HEAD^...HEAD" in words else [*words, "table:2"]
+    assert '"table"' in succeed(invoke(["-C", repo, command, "-o", "json", *both])).stdout
+
+
+def test_without_dashes_a_name_of_nothing_is_refused(repo: Path, name: str) -> None:
+    for words in (["diff", "nosuch"], ["diff", "HEAD^...HEAD", "table", "nosuch"], ["show", "x"]):
+        assert invoke(["-C", repo, *words]).exit_code == 40, words
+    assert invoke(["-C", repo, "show", "HEAD:nosuch"]).exit_code == 47
+    shown = succeed(invoke(["-C", repo, "show", "--", "nosuch"])).stdout
+    assert shown.startswith("commit ") and "+" not in shown.split("\n\n")[-1]
+
+
+def test_bad_input_ends_with_karts_codes(repo: Path, name: str) -> None:
+    before = head(repo)
+    for words, code in (
+        (["commit-files", "-m", "x"], 44),
+        (["meta", "set", "table", "schema.json=[]"], 20),
+        (["apply", "-"], 1),
+        (["init", repo], 20),
+    ):
+        assert invoke(["-C", repo, *words], stdin="{").exit_code == code, words
+    assert head(repo) == before
+
+
+def test_a_patch_is_not_tried_without_a_working_copy(repo: Path, name: str, tmp_path: Path) -> None:
+    patch = succeed(invoke(["-C", repo, "create-patch", "HEAD"])).stdout
+    bare = tmp_path / "bare"
+    succeed(invoke(["clone", "--kart", "--bare", repo, bare]))
+    assert invoke(["-C", bare, "apply", "--no-commit", "-"], stdin=patch).exit_code == 45
+
+
+def test_what_stands_behind_a_geopackage_is_a_layer(repo: Path, name: str, tmp_path: Path) -> None:
+    source = tmp_path / "more.gpkg"
+    succeed(invoke(["-C", repo, "export", "table", source, "--layer", "one"]))
+    before = head(repo)
+    refused = invoke(["-C", repo, "import", source, "nosuch"])
+    assert refused.exit_code == 49 and head(repo) == before
+    assert name == "kart" or "LAYER:DATASET" in refused.stderr
+    succeed(invoke(["-C", repo, "import", source, "one:other"]))
+    # A GeoPackage always says what a layer is called, and Kart keeps it.
+    assert (
+        succeed(invoke(["-C", repo, "meta", "get", "other", "title"])).stdout.split()[-1] == "one"
+    )
+
+
+def test_geojson_goes_into_a_folder(repo: Path, name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out.geojson"
+    succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "geojson", "--output", folder]))
+    assert [file.name for file in folder.iterdir()] == ["table.geojson"]
+
+
+def test_status_has_what_karts_readers_look_for(repo: Path, name: str) -> None:
+    found = json.loads(succeed(invoke(["-C", repo, "status", "-o", "json"])).stdout)
+    parts = found["kart.status/v2"]["workingCopy"]["parts"]
+    assert parts["workdir"] == {"status": "notFound"}
+    known = {each: parts["tabular"][each] for each in ("location", "type", "status")}
+    assert known == {"location": "copy.gpkg", "type": "gpkg", "status": "ok"}
+    assert name == "kart" or parts["tabular"]["path"] == str(repo / "copy.gpkg")
+
+
+def test_a_dataset_that_is_added_is_told_with_its_items(repo: Path, name: str) -> None:
+    write(
+        repo,
+        "CREATE TABLE owners (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, called TEXT)",
+        "INSERT INTO owners (called) VALUES ('Ann')",
+        "INSERT INTO gpkg_contents (table_name, data_type, identifier, srs_id) "
+        "VALUES ('owners', 'attributes', 'owners', 0)",
+    )
+    told = succeed(invoke(["-C", repo, "add-dataset", "owners", "-m", "Owners", "-o", "json"]))
+    assert name != "kart" or json.loads(told.stdout)["kart.commit/v1"]["changes"] == {
+        "owners": {"meta": {"inserts": 2}, "feature": {"inserts": 1}}
+    }
+    title = succeed(invoke(["-C", repo, "meta", "get", "owners", "title"])).stdout
+    assert title.split() == ["owners", "title", "owners"]
