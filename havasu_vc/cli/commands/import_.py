@@ -225,11 +225,7 @@ def command(
     if do_list:
         _list(source, invocation)
         return
-    as_kart = is_called_kart()
-    if as_kart or (destinations and source.lower().endswith(".gpkg")):
-        # Before anything is asked. In Kart's repositories what stands behind a file that has
-        # layers names one of these.
-        as_kart = is_in_karts_place(invocation.open_repo(rows=False).git)
+    as_kart = _names_layers(invocation, source, destinations)
     destination, named = _destinations(destinations, as_kart=as_kart)
     asked = _at_path(_named(request, source, table, destination, named), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
@@ -348,6 +344,16 @@ def _asked_layers(source: str) -> tuple[str, ...]:
     if answer.isdecimal() and answer not in layers and 0 < int(answer) <= len(names):
         answer = names[int(answer) - 1]
     return (answer,)
+
+
+def _names_layers(invocation: Invocation, source: str, given: tuple[str, ...]) -> bool:
+    """Whether what stands behind a file names its layers: in Kart's place, where it has some.
+
+    A repository that is not there is told before anything is asked.
+    """
+    if not (is_called_kart() or (given and source.lower().endswith(".gpkg"))):
+        return False
+    return is_in_karts_place(invocation.open_repo(rows=False).git)
 
 
 def _check_one_source(given: tuple[str, ...]) -> None:
