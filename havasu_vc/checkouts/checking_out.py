@@ -50,6 +50,7 @@ from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import DEFAULT, Checkout, OtherRef, materialise
+from havasu_vc.workspace.numbering import has_clashes
 from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest, remove_unreadable
 from havasu_vc.workspace.properties import BASE
 from havasu_vc.workspace.snapshots import data_path
@@ -388,7 +389,10 @@ class _Following:
             and found is not None
             and found.flavour is flavour
             and found.clustered == clustered
-            and (not self.strict or place.is_whole(found))
+            and (
+                not self.strict
+                or (place.is_whole(found) and not has_clashes(place.read().metadata))
+            )
             and {name: ref.tree for name, ref in refs.items()}
             == {name: ref.tree for name, ref in found.refs.items()}
         ):

@@ -45,8 +45,9 @@ from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.table import local_path, location_of
+from havasu_vc.workspace.numbering import past_spec
 from havasu_vc.workspace.position_deletes import write_batch
-from havasu_vc.workspace.snapshots import DATA_SEQUENCE, past_spec, summary_of, totals
+from havasu_vc.workspace.snapshots import DATA_SEQUENCE, summary_of, totals
 
 __all__ = ["Documents", "Layout", "ShownVersion", "number_of"]
 

@@ -44,6 +44,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table, TableFolders
 from havasu_vc.workspace.in_folder import FolderPlace
+from havasu_vc.workspace.numbering import Numbered, last_column_id, number_layouts, share_ids
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import (
     BASE,
@@ -56,7 +57,7 @@ from havasu_vc.workspace.properties import (
     is_untouched,
 )
 from havasu_vc.workspace.relocating import show_to_duckdb
-from havasu_vc.workspace.snapshots import Numbered, SnapshotParts, last_column_id, number_layouts
+from havasu_vc.workspace.snapshots import SnapshotParts
 from havasu_vc.workspace.state import DeleteBatch, FileIdentity, RefState, TableState
 
 __all__ = [
@@ -186,8 +187,23 @@ def _publish(
 
 
 def _usable(metadata: TableMetadata) -> TableMetadata | None:
-    """Return metadata to build upon: what Spark upgraded beyond version 2 cannot be."""
-    return replace(metadata, format_version=2) if metadata.format_version <= 2 else None
+    """Return metadata to build upon: what Spark upgraded beyond version 2 cannot be.
+
+    Manifests of specs that share ids of fields stay wrong whatever the metadata says, so no
+    snapshot that names them stays.
+    """
+    if metadata.format_version > 2:
+        return None
+    if share_ids(metadata.partition_specs):
+        metadata = replace(
+            metadata,
+            partition_specs={},
+            current_snapshot_id=None,
+            snapshots={},
+            references={},
+            snapshot_log=(),
+        )
+    return replace(metadata, format_version=2)
 
 
 def _overtaken(place: TablePlace) -> ConcurrentChangeError:

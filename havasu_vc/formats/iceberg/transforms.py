@@ -34,6 +34,7 @@ __all__ = [
     "Transform",
     "bucket",
     "bucket_array",
+    "field_names",
     "murmur3",
     "parse_spec",
     "parse_transform",
@@ -358,12 +359,24 @@ def parse_spec(text: str, schema: Schema) -> PartitionSpec:
         column, transform = _read(match, text)
         source = _source(column, schema)
         _check(transform, source)
-        kind = parse_transform(transform).kind
-        name = source.name if kind == "identity" else f"{source.name}_{_SUFFIX.get(kind, kind)}"
+        name = field_names(source.name, transform)[0]
         if any(field.name == name for field in fields):
             raise InvalidArgumentError(f"{text!r} has {name} twice", hints=(_HINT,))
         fields.append(PartitionField(source.id, _FIRST_ID + len(fields), name, transform))
     return PartitionSpec(tuple(fields))
+
+
+def field_names(column: str, transform: str) -> tuple[str, ...]:
+    """Return what Iceberg calls a partition field: where a table is made, and where it changes.
+
+    >>> field_names("id", "bucket[16]")
+    ('id_bucket', 'id_bucket_16')
+    """
+    made = parse_transform(transform)
+    if made.kind == "identity":
+        return (column,)
+    name = f"{column}_{_SUFFIX.get(made.kind, made.kind)}"
+    return (name,) if made.width is None else (name, f"{name}_{made.width}")
 
 
 def _read(match: re.Match[str], text: str) -> tuple[str, str]:
