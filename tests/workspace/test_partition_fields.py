@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,3 +251,22 @@ def test_spark_opens_tables_whose_fields_gave_way(
         run("commit", "-m", f"Step {step}")
         check_spark(spark, name, called(rows, new))
     assert "Nothing to commit" in run("status").stdout
+
+
+def test_a_decimal_that_is_rounded_beyond_its_type(tmp_path: Path, duckdb: Reader) -> None:
+    types = pa.schema([("id", pa.int64()), ("d", pa.decimal128(3, 2))])
+    rows = [{"id": n, "d": Decimal(each)} for n, each in enumerate(("-9.99", "9.99", "0.05"))]
+    run = repository(tmp_path, pa.Table.from_pylist(rows, types))
+    options = ["checkout", "--layout", "clustered", "--dataset", "things", "--partition-by"]
+
+    refused = invoke(["-C", tmp_path / "repo", *options, "truncate(10, d)"])
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines() == [
+        "Error: the table of things stays as it is: d cannot be partitioned by truncate[10]: "
+        "-9.99 is rounded down to -10.00, which is beyond decimal(3, 2)",
+        "Hint: partition by the column itself, by bucket(16, …) or by another width",
+    ]
+    assert not table_of(tmp_path).exists()
+    for spec in ("truncate(3, d)", "d", "bucket(2, d)"):
+        part(run, spec)
+        check_readers(table_of(tmp_path), rows, duckdb)

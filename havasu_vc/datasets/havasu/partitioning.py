@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.build import reported
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.sorting import HILBERT, RunReader, SortRange, with_hilbert
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.havasu.entry import Origin, to_scalar
 from havasu_vc.formats.havasu.properties import PartitionSpec
 from havasu_vc.formats.iceberg.transforms import parse_transform, partition_types
@@ -69,7 +70,13 @@ def _columns(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> pa.T
     for part in spec.fields:
         source = schema.by_id[part.source_id]
         transform = parse_transform(part.transform)
-        made.append(transform.apply_array(batch.column(source.name), source.type))
+        try:
+            made.append(transform.apply_array(batch.column(source.name), source.type))
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(
+                f"{source.name} cannot be partitioned by {transform}: {error.message}",
+                hints=error.hints,
+            ) from error
     return pa.table(made, names=[str(index) for index in range(len(made))])
 
 

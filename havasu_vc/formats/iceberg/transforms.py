@@ -298,10 +298,20 @@ def truncate_array(values: pa.Array, source: Type, width: int) -> pa.Array:
         case _:
             unique = pc.dictionary_encode(values)
             cut = [
-                None if value is None else truncate(value, source, width)
+                None if value is None else _held(truncate(value, source, width), value, source)
                 for value in unique.dictionary.to_pylist()
             ]
             return pc.take(pa.array(cut, values.type), unique.indices)
+
+
+def _held(cut: Number, value: Number, source: Type) -> Number:
+    """Return a decimal that its type holds. Iceberg, too, writes no partition of more digits."""
+    if isinstance(source, Decimal) and abs(to_plain(cut, source)) >= 10**source.precision:
+        raise InvalidArgumentError(
+            f"{value} is rounded down to {cut}, which is beyond {source}",
+            hints=("partition by the column itself, by bucket(16, …) or by another width",),
+        )
+    return cut
 
 
 def since_epoch(value: Any, source: Type, unit: str, result: Type) -> Any:
