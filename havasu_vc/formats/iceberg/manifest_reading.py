@@ -404,7 +404,8 @@ def decimal_size(precision: int) -> int:
     return int(10**precision - 1).bit_length() // 8 + 1
 
 
-def _partition_type(type_: Type, named: set[str]) -> Any:
+def _partition_type(type_: Type, number: int, named: set[str]) -> Any:
+    """Return the type of a partition field, whole: PyIceberg knows none by its name alone."""
     schema: Any
     match type_:
         case Primitive():
@@ -426,7 +427,7 @@ def _partition_type(type_: Type, named: set[str]) -> Any:
     if name is None:
         return schema
     if name in named:
-        return name
+        return {**schema, "name": f"{name}_{number}"}
     named.add(name)
     return schema
 
@@ -451,7 +452,7 @@ def _partition(fields: tuple[tuple[int, str, Type], ...]) -> AvroSchema:
         if spelled in names:
             spelled = f"{spelled}_{number}"
         names.add(spelled)
-        field = _optional(number, spelled, _partition_type(type_, named))
+        field = _optional(number, spelled, _partition_type(type_, number, named))
         made.append(field if spelled == name else {**field, "iceberg-field-name": name})
     return {"type": "record", "name": "r102", "fields": made}
 
