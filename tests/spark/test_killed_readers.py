@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from havasu_vc import Repo
 from tests.remotes.sharing import files
 from tests.spark.clusters import ROOT, Cluster, bucket_of, shared, standalone
-from tests.spark.driving import executors, objects, pythons
+from tests.spark.driving import below, executors, objects, pythons
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -105,24 +106,47 @@ def test_executors_are_killed(cluster: Cluster, repo: Repo, what: str) -> None:
         for executor in at_work(cluster):
             os.kill(executor, signal.SIGKILL)
             killed += 1
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
 
     assert killed, said[-3000:]
     assert process.returncode == 0, said[-3000:]
     check(cluster, place, repo, what, before)
 
 
-def test_the_driver_is_killed(cluster: Cluster, repo: Repo) -> None:
+@pytest.mark.parametrize("what", COMMANDS)
+def test_the_driver_is_killed(cluster: Cluster, repo: Repo, what: str) -> None:
     """The same command succeeds at once, though its executors may still end."""
-    place = "s3://cluster/out-driver"
+    place = f"s3://cluster/out-driver-{what}"
     before = objects(repo.config.get("havasu.data.url") or "")
-    words = [word.replace("PLACE", place) for word in COMMANDS["export"]]
+    words = [word.replace("PLACE", place) for word in COMMANDS[what]]
     process = begin(cluster, repo, *words)
-    assert until(process, lambda: any(name.endswith(".parquet") for name in objects(place)))
+    if what == "export":
+        assert until(process, lambda: any(name.endswith(".parquet") for name in objects(place)))
+    else:
+        assert until(process, lambda: at_work(cluster))
+    started = [*pythons(process.pid), *executors(str(cluster.worker))]
+    assert any(b"java" in command for _, command in below(process.pid))
     process.kill()
     process.communicate()
     again = begin(cluster, repo, *words)
-    _, said = again.communicate(timeout=300)
+    _, said = again.communicate(timeout=600)
 
     assert again.returncode == 0, said[-3000:]
-    check(cluster, place, repo, "export", before)
+    check(cluster, place, repo, what, before)
+    assert ended(started), "neither Java nor executors outlive a driver that was killed"
+
+
+def ended(processes: Sequence[int]) -> bool:
+    """Wait for processes to end; return whether all did."""
+    for _ in range(300):
+        if not any(map(is_running, processes)):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
