@@ -21,8 +21,11 @@ from havasu_vc.spark.jars import (
 from havasu_vc.spark.session import session_settings
 from tests.conftest import lacking
 from tests.remotes.buckets import s3
+from tests.remotes.sharing import bare, files, share
 from tests.repo.points import make, read, write
+from tests.support.git import run_git
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+from tests.support.sound import LOCAL
 from tests.support.spark import has_java
 
 PACKAGE = Path(__file__).parents[2]
@@ -77,6 +80,12 @@ session.sql("CALL havasu.system.rewrite_data_files(table => 'points',"
 print("AGAIN", repo.workspace.commit(message="Again").changes["points"].updates)
 (row,) = session.sql("SELECT count(*) AS n, max(note) AS last FROM havasu.points").collect()
 print("MAIN", row["n"], row["last"], repo.workspace.edited())
+"""
+
+COMMAND = """
+from havasu_vc.cli.start import main
+
+main()
 """
 
 
@@ -187,4 +196,33 @@ def test_spark_edits_a_workspace_in_a_bucket(tmp_path: Path, url: str) -> None:
         "MAIN 19 merged {}",
     ]
     assert read(repo)[1] == ("by Spark", 1, "merged")
+    assert list(repo.fsck(full=True)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_spark_edits_in_a_plain_clone_without_data_is_committed(
+    tmp_path: Path, url: str
+) -> None:
+    """The old version's data is in the bucket alone, and what the commit reads of it comes."""
+    data = f"{url}-data"
+    ours = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
+    share(ours, bare(tmp_path / "server.git"), data=data)
+    run_git("clone", "-q", "-b", "main", "server.git", "plain", cwd=tmp_path)
+    plain = tmp_path / "plain"
+    settings = {"data.url": data, "data.fetch": "on-demand", "workspace.path": url}
+    for name, value in settings.items():
+        run_git("config", f"havasu.{name}", value, cwd=plain)
+    run(COMMAND, tmp_path, "-C", str(plain), "checkout")
+    assert files(plain) == []
+    assert "ROWS 20 100" in run(PROGRAM, tmp_path, str(plain), url)
+
+    words = ["commit", "-m", "By Spark", "--engine", "spark"]
+    run(COMMAND, tmp_path, "-C", str(plain), *words)
+
+    repo = Repo.open(plain, settings=LOCAL)
+    rows = read(repo)
+    edited = {number: ("by Spark", number) for number in range(3)} | {100: ("new", 7)}
+    assert rows == {n: (f"row {n}", n) for n in range(20) if n != 9} | edited
+    assert "Nothing to commit" in run(COMMAND, tmp_path, "-C", str(plain), "status")
     assert list(repo.fsck(full=True)) == []
