@@ -121,6 +121,19 @@ def test_what_is_left_of_a_file_stays_in_its_order(
     assert counted(rows(repo, "points")) == counted(half.to_pylist())
 
 
+def test_the_same_rows_come_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners write a file of them again, which is not the one that is there already."""
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    repo = empty_repo(tmp_path / "repo")
+    more = points(40, start=5000)
+    for times in range(4):
+        file = write(tmp_path / "points.parquet", pa.concat_tables([points(300), *[more] * times]))
+        repo.import_(file, "points", replace=times > 0)
+        held = counted(rows(repo, "points"))
+        assert held == counted([*points(300).to_pylist(), *more.to_pylist() * times])
+    assert_sound(repo)
+
+
 def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(30)), options=BY_ID, order="hilbert")
