@@ -81,6 +81,8 @@ class Abilities:
     first_key: int = -2
     odd_floats: bool = True
     """Whether values may be NaN, infinite, or a zero with a sign."""
+    alike: int = 0
+    """Of how many values those of a column are in rows that come together; 0 for any number."""
 
 
 def types(able: Abilities, depth: int = 2) -> st.SearchStrategy[pa.DataType]:
@@ -205,9 +207,18 @@ def rows_of(columns: tuple[Column, ...], able: Abilities, keys: list[int]) -> An
             return st.none() | geometries(column.geo, tall=able.tall)
         return values(column.type, able)
 
-    drawn = st.fixed_dictionaries({column.name: of(column) for column in others})
-    return st.lists(drawn, min_size=len(keys), max_size=len(keys)).map(
-        lambda found: tuple({KEY: key, **row} for key, row in zip(keys, found, strict=True))
+    def rows(cells: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+        drawn = st.fixed_dictionaries(cells)
+        return st.lists(drawn, min_size=len(keys), max_size=len(keys)).map(
+            lambda found: tuple({KEY: key, **row} for key, row in zip(keys, found, strict=True))
+        )
+
+    cells = {column.name: of(column) for column in others}
+    if not able.alike:
+        return rows(cells)
+    few = {name: st.tuples(*[of] * able.alike) for name, of in cells.items()}
+    return st.fixed_dictionaries(few).flatmap(
+        lambda found: rows({name: st.sampled_from(values) for name, values in found.items()})
     )
 
 

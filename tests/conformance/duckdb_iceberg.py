@@ -25,11 +25,14 @@ for each in extensions:
     folder = os.path.dirname(each.__file__)
     (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)
     database.execute(f"LOAD '{path}'")
+# It is written where answers are, once a query lasts two seconds.
+database.execute("SET enable_progress_bar = false")
 # Without it a UUID would be a text.
 database.execute("SET TimeZone = 'UTC'; SET arrow_lossless_conversion = true")
 for line in sys.stdin:
     try:
-        query = f"SELECT * FROM iceberg_scan('{json.loads(line)}')"
+        table, condition = json.loads(line)
+        query = f"SELECT * FROM iceberg_scan('{table}') WHERE {condition}"
         found = database.execute(query).to_arrow_table()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.schema) as stream:
@@ -47,12 +50,14 @@ class Reader:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def read(self, table: Path) -> pa.Table:
-        """Return a table, of a folder or a document of metadata."""
+    def read(self, table: Path, condition: str = "true") -> pa.Table:
+        """Return the rows of a table, of a folder or a document of metadata, by a condition."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(str(table)) + "\n")
+        self.process.stdin.write(json.dumps([str(table), condition]) + "\n")
         self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        assert line, f"DuckDB ended with {self.process.wait()} at {table} WHERE {condition}"
+        answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
 

@@ -1,28 +1,36 @@
 """DuckDB and GeoPandas read checkouts of drawn histories, after each commit, by value."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import geopandas
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import shapely
 from hypothesis import HealthCheck, Phase, given
+from hypothesis import strategies as st
+from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
-from havasu_vc.formats.iceberg.values import DataFileContent
-from havasu_vc.tables.snapshots import live_files
-from havasu_vc.tables.table import read_table
+from havasu_vc.checkouts import clustered_versions
+from havasu_vc.checkouts.requests import CheckoutRequest
 from tests.conformance import ours
+from tests.conformance.checkout_files import rows_by_duckdb, rows_of_files
 from tests.conformance.comparing import same_rows
+from tests.conformance.conditions import conditions, missed_by_duckdb, missed_by_pyiceberg
 from tests.conformance.drawing import KINDS, Abilities, histories
 from tests.conformance.duckdb_iceberg import Reader, reading
 from tests.conformance.ours import NAME, folder, made
-from tests.conformance.tables import Column, History, Row, State
+from tests.conformance.partitions import (
+    Moment,
+    Part,
+    Parted,
+    check_metadata,
+    lost_columns,
+    parted,
+    spelt,
+)
+from tests.conformance.tables import KEY, History, State
 from tests.conformance.tally import Tally
+from tests.conformance.test_pyiceberg import check_read
 from tests.serving.conftest import engines
 from tests.support.examples import examples
 
@@ -36,6 +44,9 @@ FOR_DUCKDB = Abilities(
     geometries=True,
 )
 FOR_GEOPANDAS = Abilities(kinds=KINDS - {"uuid"}, steps=ours.STEPS, geometries=True)
+
+# Lists and maps are no partitions, and the tests of tables without have them.
+FLAT = KINDS - {"list", "map"}
 
 pytestmark = pytest.mark.filterwarnings("ignore:The geo metadata indicate that column")
 tried = examples(
@@ -75,25 +86,8 @@ def checked_out(place: Path, history: History) -> Iterator[tuple[Repo, State]]:
 def test_duckdb(history: History, duckdb: Reader, spatial: Reader, tally: Tally) -> None:
     with folder() as place:
         for repo, state in checked_out(place, history):
-            table = repo.workspace.root / NAME
-            shown = table / "metadata" / "duckdb.metadata.json"
-            # Only a table whose files call a column a geometry, all of them, has such a document.
-            # A file with heights does not (they are kept as EWKB), and beside others the
-            # extension `spatial` makes bytes of all.
-            found = duckdb.read(shown) if shown.exists() else spatial.read(table)
-            assert found.column_names == [column.name for column in state.columns]
-            rows = in_iso_wkb(found, state).to_pylist()
+            rows = rows_by_duckdb(repo.workspace.root / NAME, state, duckdb, spatial)
             tally.case("DuckDB", "checkout", same_rows(rows, state, "DuckDB"))
-
-
-def in_iso_wkb(table: pa.Table, wanted: State) -> pa.Table:
-    """Return a table whose geometries are as the standard has them, with heights too."""
-    for place, column in enumerate(wanted.columns):
-        if column.geo is not None and pa.types.is_binary(table.schema.field(place).type):
-            shapes = shapely.from_wkb(table.column(place).to_pylist())
-            values = pa.array(shapely.to_wkb(shapes, flavor="iso"), pa.binary())
-            table = table.set_column(place, column.name, values)
-    return table
 
 
 @given(history=histories(FOR_GEOPANDAS))
@@ -105,58 +99,89 @@ def test_geopandas(history: History, tally: Tally) -> None:
             tally.case("GeoPandas", "checkout", same_rows(found, state, "GeoPandas"))
 
 
-def rows_of_files(folder: Path, wanted: State) -> list[Row]:
-    """Return the rows of a table's data files as frames, without those that its deletes name.
+def parted_out(place: Path, drawn: Parted, *, brought: bool) -> Iterator[tuple[Repo, Moment]]:
+    """Check a table out by a partition spec, and yield each state that it then has.
 
-    GeoPandas knows no tables of Iceberg: which files are live, and the ids of columns by which
-    files of older names are read, are of the table's metadata.
+    With `brought` what a commit changes comes beside the sorted files, as in large tables.
     """
-    table = read_table(folder)
-    files: dict[DataFileContent, list[str]] = {content: [] for content in DataFileContent}
-    for found in live_files(table):
-        files[found.file.content].append(found.file.path)
-    assert not files[DataFileContent.EQUALITY_DELETES]
-    gone = {
-        (path, place)
-        for file in files[DataFileContent.POSITION_DELETES]
-        for path, place in pd.read_parquet(file)[["file_path", "pos"]].itertuples(index=False)
-    }
-    ids = {field.id: field.name for field in table.metadata.schema.fields}
-    return [
-        row
-        for file in files[DataFileContent.DATA]
-        for place, row in enumerate(rows_of_file(file, ids, wanted))
-        if (file, place) not in gone
-    ]
+    repo: Repo | None = None
+    with pytest.MonkeyPatch.context() as patch:
+        if brought:
+            patch.setattr(clustered_versions, "SMALL", 0)
+        for moment in drawn.moments:
+            if repo is None:
+                repo = made(place, History(drawn.history.first, (moment.step,)))
+            else:
+                ours.apply(repo, moment.step, moment.before)
+            if moment.asked is not None:
+                by = spelt(moment.asked) or None
+                wanted = CheckoutRequest(clustered=by is not None, dataset=NAME, partition_by=by)
+                repo.workspace.check_out(wanted)
+            check_metadata(repo.workspace.root / NAME, moment, fresh=not brought)
+            yield repo, moment
 
 
-def rows_of_file(file: str, ids: dict[int, str], wanted: State) -> list[Row]:
-    """Return all rows of a data file, under the names and parts that columns have now."""
-    schema = pq.read_schema(file)
-    now = {field.name: ids.get(int(field.metadata[b"PARQUET:field_id"])) for field in schema}
-    as_arrow = {"types_mapper": pd.ArrowDtype}
-    if b"geo" in (pq.read_metadata(file).metadata or {}):
-        frame = geopandas.read_parquet(file, to_pandas_kwargs=as_arrow)
-        assert isinstance(frame, geopandas.GeoDataFrame)
-    else:
-        frame = pd.read_parquet(file, dtype_backend="pyarrow")
-    held = {now[name]: frame[name] for name in frame.columns}
-    columns = [values_of(held.get(column.name), column, len(frame)) for column in wanted.columns]
-    names = [column.name for column in wanted.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+@given(drawn=parted(replace(FOR_DUCKDB, kinds=FLAT - {"fixed"}, alike=3)), brought=st.booleans())
+@tried
+def test_duckdb_of_partitions(
+    drawn: Parted, brought: bool, duckdb: Reader, spatial: Reader, tally: Tally
+) -> None:
+    with folder() as place:
+        for repo, moment in parted_out(place, drawn, brought=brought):
+            table, state = repo.workspace.root / NAME, moment.after
+            rows = rows_by_duckdb(table, state, duckdb, spatial)
+            tally.case("DuckDB", "partitioned checkout", same_rows(rows, state, "DuckDB"))
+            if lost_columns(table):
+                tally.theirs("DuckDB", "condition on partitions")
+                continue
+            for each in conditions(moment):
+                if missed_by_duckdb(each, moment):
+                    tally.theirs("DuckDB", "condition on partitions")
+                    continue
+                keys = spatial.read(table, each.sql).column(KEY).to_pylist()
+                assert sorted(keys) == each.keys(state), each
+                tally.case("DuckDB", "condition on partitions", len(keys))
 
 
-def values_of(series: Any, column: Column, count: int) -> list[Any]:
-    if series is None:
-        return [None] * count
-    if column.geo is not None:
-        if not isinstance(series, geopandas.GeoSeries):
-            # The file calls nothing a geometry, so a frame has its bytes.
-            series = geopandas.GeoSeries.from_wkb(pa.Array.from_pandas(series).to_pylist())
-        return list(shapely.to_wkb(series.array, flavor="iso"))
-    values: list[Any] = pa.Array.from_pandas(series).to_pylist()
-    if pa.types.is_struct(column.type):
-        # Parts that came later are without a value in older files.
-        parts = dict.fromkeys(field.name for field in column.type)
-        return [value and {**parts, **value} for value in values]
-    return values
+@given(drawn=parted(replace(FOR_GEOPANDAS, kinds=FLAT - {"uuid"}, alike=3)), brought=st.booleans())
+@tried
+def test_geopandas_of_partitions(drawn: Parted, brought: bool, tally: Tally) -> None:
+    with folder() as place:
+        for repo, moment in parted_out(place, drawn, brought=brought):
+            found = rows_of_files(repo.workspace.root / NAME, moment.after)
+            count = same_rows(found, moment.after, "GeoPandas")
+            tally.case("GeoPandas", "partitioned checkout", count)
+
+
+@given(drawn=parted(replace(ours.ABLE, kinds=FLAT, alike=3)), brought=st.booleans())
+@tried
+def test_pyiceberg_of_partitions(drawn: Parted, brought: bool, tally: Tally) -> None:
+    with folder() as place:
+        for repo, moment in parted_out(place, drawn, brought=brought):
+            table = repo.workspace.root / NAME
+            pyiceberg_finds(table, moment, tally, "partitioned checkout")
+        if moment.parts:
+            # Elsewhere the spec is one of columns as they are called now.
+            parts = tuple(Part.of(part.column, part.transform) for part in moment.parts)
+            by = spelt(parts)
+            repo.workspace.check_out_to(
+                place / "out", dataset=NAME, clustered=True, partition_by=by
+            )
+            called = frozenset(column.name for column in moment.after.columns)
+            moment = replace(moment, parts=parts, once=True, called=called)
+            check_metadata(place / "out", moment, fresh=True)
+            pyiceberg_finds(place / "out", moment, tally, "partitioned checkout --to")
+
+
+def pyiceberg_finds(table: Path, moment: Moment, tally: Tally, direction: str) -> None:
+    """Check all rows of a table, and those that conditions keep, as PyIceberg reads them."""
+    tally.case("PyIceberg", direction, check_read(str(table), moment.after, tally, direction))
+    held = StaticTable.from_metadata(str(table))
+    for each in conditions(moment):
+        if missed_by_pyiceberg(each):
+            tally.theirs("PyIceberg", "condition on partitions")
+            continue
+        scan = held.scan(row_filter=each.pyiceberg, selected_fields=(KEY,))
+        keys = scan.to_arrow().column(KEY).to_pylist()
+        assert sorted(keys) == each.keys(moment.after), each
+        tally.case("PyIceberg", "condition on partitions", len(keys))
