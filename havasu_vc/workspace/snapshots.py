@@ -175,8 +175,18 @@ class SnapshotParts:
                 flavour=self.flavour,
             )
             for (_, spec_id), entries in sorted(plan.entries.items())
+            if self._tells(spec_id, entries)
         )
         return [replace(m, path=self.table.places.written(Path(local_path(m.path)))) for m in made]
+
+    def _tells(self, spec_id: int, entries: Sequence[ManifestEntry]) -> bool:
+        """Whether entries get a manifest: not files that went, parted by a column that went too.
+
+        DuckDB 1.5 ends where it meets one.
+        """
+        sources = {part.source_id for part in self.numbered.specs[spec_id].fields}
+        gone = all(entry.status is Status.DELETED for entry in entries)
+        return not gone or sources <= self.numbered.schema.by_id.keys()
 
 
 def totals_of(view: DatasetInFiles) -> dict[str, str]:
