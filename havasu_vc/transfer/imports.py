@@ -124,7 +124,7 @@ def _imported(
         notes = tuple(note for layer in layers.values() for note in layer.notes)
         if dry_run or not (edits or replaced.merge or request.allow_empty):
             return ImportResult(None, repo.head_branch, counts, notes, taken)
-        text = message or _message(request, chosen)
+        text = message or _message(request, chosen, of_kart=kind.of_kart)
         new = [each for each in chosen if each[1] not in known]
         commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
     return ImportResult(commit, repo.head_branch, counts, notes, taken)
@@ -310,13 +310,20 @@ def _sources(request: ImportRequest, engine_of: EngineOf) -> list[tuple[Source, 
     return named
 
 
-def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]]) -> str:
+def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]], *, of_kart: bool) -> str:
+    """Return what the commit of an import says; of several Kart datasets in Kart's words."""
     if not isinstance(request.location, str | Path):
         return f"Import rows to {chosen[0][1]}/"
     file = short_place(request.place)
     if len(chosen) == 1:
         source, path = chosen[0]
         return f"Import from {file}:{source.name} to {path}/"
+    if of_kart:
+        listed = (
+            f" * {path}/" if path == source.name else f" * {path} (from {source.name})"
+            for source, path in sorted(chosen, key=lambda each: each[0].name)
+        )
+        return "\n".join([f"Import {len(chosen)} datasets from {file}:", *listed])
     lines = [f"{source.name} to {path}/" for source, path in chosen]
     return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
 

@@ -174,3 +174,25 @@ def test_a_dataset_that_is_added_is_told_with_its_items(repo: Path, name: str) -
     }
     title = succeed(invoke(["-C", repo, "meta", "get", "owners", "title"])).stdout
     assert title.split() == ["owners", "title", "owners"]
+
+
+def test_several_layers_are_told_in_the_message(repo: Path, name: str, tmp_path: Path) -> None:
+    source = tmp_path / "more.gpkg"
+    for layer in ("two", "one"):
+        succeed(invoke(["-C", repo, "export", "table", source, "--layer", layer]))
+    succeed(invoke(["-C", repo, "import", source, "two:zwei", "one:one"]))
+    said = run_git("log", "-1", "--format=%B", cwd=repo).strip()
+    assert said == "Import 2 datasets from more.gpkg:\n * one/\n * zwei (from two)"
+
+
+def test_an_editor_that_is_named_is_asked_for_the_message(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    before = head(repo)
+    monkeypatch.setenv("GIT_EDITOR", "true")
+    assert invoke(["-C", repo, "commit"]).exit_code == 2 and head(repo) == before
+    monkeypatch.setenv("GIT_EDITOR", "echo Told >")
+    succeed(invoke(["-C", repo, "commit"]))
+    assert run_git("log", "-1", "--format=%B", cwd=repo).strip() == "Told"

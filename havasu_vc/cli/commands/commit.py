@@ -142,7 +142,8 @@ def command(
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
         try:
-            if message is None and not request.dry_run and can_edit():
+            asks = can_edit() or (is_called_kart() and _names_editor(repo))
+            if message is None and not request.dry_run and asks:
                 message = commit.ask(repo, "" if amended is None else amended.message)
             result = commit.make(repo, message, dry_run=request.dry_run)
         except NoChangesError as error:
@@ -283,6 +284,12 @@ _QUESTION = (
     "left out, and an empty message stops the commit.",
     "",
 )
+
+
+def _names_editor(repo: Repo) -> bool:
+    """Whether an editor is named, which Kart starts also where no person sits."""
+    named = any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
+    return named or repo.config.get("core.editor") is not None
 
 
 def can_edit() -> bool:
