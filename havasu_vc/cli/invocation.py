@@ -29,6 +29,7 @@ from havasu_vc.cli.as_kart import (
     is_in_karts_place,
     results_on_stdout,
     stand_in,
+    stands_in,
 )
 from havasu_vc.cli.errors import json_line, visible
 from havasu_vc.errors import RepositoryNotFoundError, StateError
@@ -87,9 +88,10 @@ class Invocation:
     def say(self, text: str, *, aside: bool = False) -> None:
         """Tell the person what was done, on stderr; on stdout in Kart's place.
 
-        `aside` is what git tells there, on stderr.
+        `aside` is what git tells there, on stderr. Where JSON tells it, Kart says nothing more.
         """
-        if not self.quiet:
+        as_kart = stands_in(click.get_current_context(silent=True))
+        if not self.quiet and not (as_kart and self.json is not None):
             self._tell("text", text, err=aside or not results_on_stdout())
 
     def note(self, text: str) -> None:

@@ -7,6 +7,7 @@ Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pag
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import wraps
@@ -379,6 +380,8 @@ def _said(paragraph: str) -> str:
     if not (is_called_kart() and paragraph.startswith("@")):
         return paragraph
     try:
+        if paragraph == "@-":
+            return sys.stdin.read().strip()
         return Path(paragraph[1:]).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error

@@ -196,3 +196,13 @@ def test_an_editor_that_is_named_is_asked_for_the_message(
     monkeypatch.setenv("GIT_EDITOR", "echo Told >")
     succeed(invoke(["-C", repo, "commit"]))
     assert run_git("log", "-1", "--format=%B", cwd=repo).strip() == "Told"
+
+
+def test_a_message_comes_from_stdin_and_json_stands_alone(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    done = succeed(invoke(["-C", repo, "commit", "-m", "@-", "-o", "json"], stdin="From stdin\n"))
+    assert json.loads(done.stdout)["kart.commit/v1"]["message"] == "From stdin"
+    assert not done.stderr
