@@ -323,8 +323,8 @@ def named_place(folder: Path) -> Path:
     if not named or folder != Path():
         return folder
     place = Path(named)
-    if place.is_file():
-        return place.parent  # it says where the git directory is
+    if place.is_file() or (place.name == ".kart" and place.is_dir()):
+        return place.parent  # which says where the git directory is, or is Kart's
     # Else it would be looked for in the folders around it, which git does not.
     has_objects = (place / "objects").is_dir() or (place / "commondir").is_file()
     if not os.path.lexists(place / "HEAD") or not has_objects:

@@ -206,3 +206,29 @@ def test_a_message_comes_from_stdin_and_json_stands_alone(
     done = succeed(invoke(["-C", repo, "commit", "-m", "@-", "-o", "json"], stdin="From stdin\n"))
     assert json.loads(done.stdout)["kart.commit/v1"]["message"] == "From stdin"
     assert not done.stderr
+
+
+def test_a_repository_is_named_by_gits_variable(
+    repo: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    for place in (str(repo / ".kart"), ".kart"):
+        monkeypatch.setenv("GIT_DIR", place)
+        assert succeed(invoke(["status"])).stdout.startswith("On branch main\n")
+
+
+def test_conflicts_of_one_dataset_that_is_named_are_geojson(repo: Path, name: str) -> None:
+    source = repo.parent / "more.gpkg"
+    succeed(invoke(["-C", repo, "export", "table", source, "--layer", "more"]))
+    succeed(invoke(["-C", repo, "import", source, "more"]))
+    succeed(invoke(["-C", repo, "switch", "-c", "side"]))
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    succeed(invoke(["-C", repo, "commit", "-m", "Side"]))
+    succeed(invoke(["-C", repo, "switch", "main"]))
+    write(repo, "UPDATE \"table\" SET name = 'deux' WHERE id = 2")
+    succeed(invoke(["-C", repo, "commit", "-m", "Main"]))
+    succeed(invoke(["-C", repo, "merge", "side"]))
+    assert invoke(["-C", repo, "conflicts", "-o", "geojson"]).exit_code == 2
+    for each in ("table", "table:feature:2"):
+        found = json.loads(succeed(invoke(["-C", repo, "conflicts", "-o", "geojson", each])).stdout)
+        assert {part["properties"]["name"] for part in found["features"]} == {"two", "zwei", "deux"}

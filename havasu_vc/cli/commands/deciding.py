@@ -97,7 +97,9 @@ def conflicts(
     found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
     as_kart = is_in_karts_place(repo.git)
     if name == "geojson":
-        if as_kart and output is None and len(repo.datasets()) > 1:
+        named = {each.partition(":")[0] for each in filters}
+        one = len(named) == 1 and not any("*" in each for each in named)
+        if as_kart and output is None and not one and len(repo.datasets()) > 1:
             raise click.BadParameter(
                 "Need to specify a directory via --output for GeoJSON with more than one dataset",
                 param_hint="--output",
