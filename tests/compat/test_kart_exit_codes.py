@@ -32,6 +32,7 @@ LINES: Mapping[str, str] = {
         checkout -b side
         checkout --spatial-filter=@nosuch
         commit -m x nosuch
+        commit-files -m x
         commit-files -m x a.txt=@nosuch
         create-patch HEAD^..HEAD
         create-workingcopy
@@ -46,6 +47,7 @@ LINES: Mapping[str, str] = {
         fetch
         fetch origin
         import ../more.gpkg
+        import ../more.gpkg nosuch
         import ../more.gpkg nosuch:x
         import ../more.gpkg one:.bad
         import ../more.gpkg one:a:b
@@ -54,6 +56,7 @@ LINES: Mapping[str, str] = {
         import ../more.gpkg one:CON
         import ../more.gpkg one:x --dataset-path y
         import ../more.gpkg one two --dataset-path y
+        init
         lfs+ nosuch
         log nosuch
         log main nosuch
@@ -61,6 +64,7 @@ LINES: Mapping[str, str] = {
         meta get points nosuch
         meta get points --ref nosuch
         meta set nosuch title=x
+        meta set points schema.json=[]
         meta set points title=@nosuch
         mv nosuch x
         mv points shops
@@ -85,9 +89,13 @@ LINES: Mapping[str, str] = {
         pull
     """,
     "edited": """
+        commit-files -m x a=b
         create-workingcopy
         create-workingcopy --delete-existing
         create-workingcopy --discard-changes
+        data rm shops -m x
+        meta set shops title=x
+        mv shops x
         reset
         reset HEAD^
     """,

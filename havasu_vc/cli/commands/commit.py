@@ -142,8 +142,7 @@ def command(
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
         try:
-            asks = can_edit() or (is_called_kart() and _names_editor(repo))
-            if message is None and not request.dry_run and asks:
+            if message is None and not request.dry_run and _asks(repo):
                 message = commit.ask(repo, "" if amended is None else amended.message)
             result = commit.make(repo, message, dry_run=request.dry_run)
         except NoChangesError as error:
@@ -286,8 +285,10 @@ _QUESTION = (
 )
 
 
-def _names_editor(repo: Repo) -> bool:
-    """Whether an editor is named, which Kart starts also where no person sits."""
+def _asks(repo: Repo) -> bool:
+    """Whether an editor is asked for the message; Kart starts one also where no person sits."""
+    if can_edit() or not is_called_kart():
+        return can_edit()
     named = any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
     return named or repo.config.get("core.editor") is not None
 
