@@ -195,6 +195,22 @@ def test_a_name_that_a_column_has(tmp_path: Path, duckdb: Reader) -> None:
         [(1001, "ID_bucket", "identity")],
         [(1002, "id_bucket_4", "bucket[3]")],
     ]
+    part(run, "bucket(4, id), ID_bucket")
+    check_readers(table, rows, duckdb)
+    assert fields(table)[-1] == [
+        (1003, "id_bucket_5", "bucket[4]"),
+        (1001, "ID_bucket", "identity"),
+    ]
+
+
+@pytest.mark.parametrize("spec", ["bucket(2, n), n_bucket", "n_bucket, bucket(2, n)"])
+def test_a_column_beside_a_field_of_its_name(tmp_path: Path, duckdb: Reader, spec: str) -> None:
+    rows = [{"id": n, "n": n % 5, "n_bucket": -n % 2} for n in range(12)]
+    run = repository(tmp_path, pa.Table.from_pylist(rows))
+    part(run, spec)
+    check_readers(table_of(tmp_path), rows, duckdb)
+    names = {transform: name for _, name, transform in fields(table_of(tmp_path))[0]}
+    assert names == {"identity": "n_bucket", "bucket[2]": "n_bucket_2"}
 
 
 @pytest.mark.parametrize("brought", [False, True])

@@ -370,8 +370,14 @@ def parse_spec(text: str, schema: Schema) -> PartitionSpec:
         source = _source(column, schema)
         _check(transform, source)
         name = field_names(source.name, transform)[0]
-        if any(field.name == name for field in fields):
-            raise InvalidArgumentError(f"{text!r} has {name} twice", hints=(_HINT,))
+        for field in fields:
+            if (
+                field.source_id == source.id
+                and field_names(source.name, field.transform)[0] == name
+            ):
+                raise InvalidArgumentError(f"{text!r} has {name} twice", hints=(_HINT,))
+        if any(field.name == name for field in fields):  # as a column `n_bucket` beside `n`
+            name = f"{name}_{len(fields) + 1}"
         fields.append(PartitionField(source.id, _FIRST_ID + len(fields), name, transform))
     return PartitionSpec(tuple(fields))
 
