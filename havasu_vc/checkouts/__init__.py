@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.living_making import make_table_anew as make_table_anew
     from havasu_vc.checkouts.living_making import unnoticed as unnoticed
     from havasu_vc.checkouts.living_place import is_place as is_place
+    from havasu_vc.checkouts.living_place import keeping_out as keeping_out
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
@@ -78,7 +79,7 @@ __getattr__ = loads(
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy"],
         "living_making": ["make_table_anew", "unnoticed"],
-        "living_place": ["is_place", "require_other_file"],
+        "living_place": ["is_place", "keeping_out", "require_other_file"],
         "living_lookup": ["working_copy"],
         "moving_head": [
             "abort_merge",

@@ -130,8 +130,9 @@ def note_beside(
             file.attach(layer_of(file, view), text)
         elif was is not None:
             file.attach(layer_of(file, view), None)
-    for path in left_out(repo.git):
-        file.set_state(path, "checkout", "false")
+    without = left_out(repo.git)
+    for path in (*without, *views):
+        file.set_state(path, "checkout", "false" if path in without else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ A path is of the work tree. Databases that we do not write to are Kart's own to 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ __all__ = [
     "checkout_setting",
     "default_location",
     "is_place",
+    "keeping_out",
     "left_out",
     "living_place",
     "place_at",
@@ -161,6 +164,30 @@ def left_out(git: GitRepository) -> tuple[str, ...]:
         if name.endswith(".checkout")
     )
     return tuple(sorted(path for path, text in named if text.lower() in _OFF))
+
+
+@contextmanager
+def keeping_out(git: GitRepository, paths: Iterable[str], *, out: bool) -> Iterator[None]:
+    """Have datasets that are about to come left out of the working copy, or not.
+
+    Where they do not come after all, the settings are as they were.
+    """
+    known = left_out(git)
+    changed = [path for path in paths if (path in known) != out]
+    _leave(git, changed, out=out)
+    try:
+        yield
+    except BaseException:
+        _leave(git, changed, out=not out)
+        raise
+
+
+def _leave(git: GitRepository, paths: Iterable[str], *, out: bool) -> None:
+    for path in paths:
+        if out:
+            git.config.set(checkout_setting(path), "false")
+        else:
+            git.config.unset(checkout_setting(path))
 
 
 def behind_mark(git: GitRepository) -> Path:

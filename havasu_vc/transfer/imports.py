@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from havasu_vc.checkouts import keeping_out
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.evolving import evolved
 from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, is_away, sent
@@ -126,7 +127,9 @@ def _imported(
             return ImportResult(None, repo.head_branch, counts, notes, taken)
         text = message or _message(request, chosen, of_kart=kind.of_kart)
         new = [each for each in chosen if each[1] not in known]
-        commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
+        paths = [path for _, path in new]
+        with keeping_out(repo.git, paths, out=request.no_checkout):
+            commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
     return ImportResult(commit, repo.head_branch, counts, notes, taken)
 
 

@@ -117,6 +117,9 @@ class ImportRequest:
     similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
     """With --replace, where a Kart dataset made its keys: how many rows may come and go for ones
     that hardly changed to be searched, which keep their keys. 0 searches none."""
+    no_checkout: bool = False
+    """Leave new datasets out of the working copy, as `checkout --not-dataset` does; called `kart`,
+    make none."""
     find_key: bool = False
     """Whether a new table without a key in its file gets the likeliest column that can be one."""
     renames: Mapping[str, str] = field(default_factory=dict)

@@ -96,7 +96,6 @@ BESIDE = {
     "import --dataset-path": "names the `destination` of a single layer, as Kart does",
     "import --list": "lists layers, and imports nothing",
     "import --list-formats": "lists formats, and imports nothing",
-    "import --no-checkout": "what the command does after an import, as Kart does",
     "import --no-primary-key": "with --primary-key it makes the field `primary_key`",
     "import --num-workers": "without effect: it is there for Kart's scripts",
     "import --primary-key": "`auto` makes `find_key`, columns make `primary_key`",

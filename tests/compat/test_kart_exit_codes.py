@@ -134,7 +134,7 @@ def _clean(repo: Path) -> None:
     source.mkdir()
     for name, text in (("points", FIRST), ("shops", SHOPS)):
         (source / f"{name}.csv").write_text(text)
-        options = ("--primary-key", "id", "--no-checkout")
+        options = ("--primary-key", "id")
         place = ("--crs", "EPSG:4326") if name == "points" else ()
         succeed(invoke(["-C", repo, "import", source / f"{name}.csv", *options, *place]))
     succeed(invoke(["-C", repo, "create-workingcopy", "copy.gpkg"]))

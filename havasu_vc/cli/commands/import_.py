@@ -148,7 +148,6 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
     expose_value=False,
     help="As in Kart; how a table is read does not follow it.",
 )
-@click.option("--no-checkout", is_flag=True, help="Make no GeoPackage to edit, called `kart`.")
 @takes(
     SourceOptions,
     "reading",
@@ -193,7 +192,6 @@ def command(
     primary_key: tuple[str, ...],
     no_primary_key: bool,
     dataset_path: str | None,
-    no_checkout: bool,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
 
@@ -237,7 +235,7 @@ def command(
     leave_frames_out()
     repo = invocation.open_repo()
     _import(invocation, repo, asked, replaces=request.replace)
-    if not request.dry_run and not no_checkout:
+    if not (request.dry_run or request.no_checkout):
         make_karts_copy(invocation, repo)
 
 

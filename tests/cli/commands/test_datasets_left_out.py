@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.errors import StorageError
+from havasu_vc.repo.transaction import Transaction
 from tests.cli.conftest import invoke, succeed
 from tests.support.git import run_git
 
@@ -106,3 +108,44 @@ def test_what_cannot_be_is_refused(repo: Path, arguments: list[str], why: str) -
     refused = invoke(["-C", repo, "checkout", *arguments])
     assert refused.exit_code == 2 and why in refused.stderr
     assert tables(repo) == ["one", "two"]
+
+
+def _imported(repo: Path, name: str, *options: str) -> None:
+    source = repo.parent / "points.csv"
+    succeed(invoke(["-C", repo, "import", source, name, "--primary-key", "id", *options]))
+
+
+def test_an_import_leaves_a_new_dataset_out(repo: Path) -> None:
+    _imported(repo, "three", "--no-checkout")
+    assert tables(repo) == ["one", "two"] and status(repo)["nonCheckoutDatasets"] == ["three"]
+    assert status(repo)["changes"] == {}
+    _imported(repo, "two", "--replace", "--no-checkout")
+    assert tables(repo) == ["one", "two"], "a dataset that was there stays where it is"
+
+    succeed(invoke(["-C", repo, "checkout", "--dataset", "three"]))
+    assert tables(repo) == ["one", "three", "two"] and status(repo)["nonCheckoutDatasets"] == []
+
+
+def test_a_dataset_that_was_left_out_comes_anew(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one"]))
+    succeed(invoke(["-C", repo, "data", "rm", "one", "-m", "It goes"]))
+    _imported(repo, "one")
+    assert tables(repo) == ["one", "two"] and status(repo)["nonCheckoutDatasets"] == []
+    names = [str(name) for (name,) in sql(repo, "SELECT name FROM sqlite_master")]
+    state = next(name for name in names if name.endswith("_state"))
+    assert sql(repo, f"SELECT * FROM {state} WHERE key = 'checkout'") == []
+    sql(repo, "UPDATE one SET name = 'eins' WHERE id = 1")
+    assert status(repo)["changes"] == {"one": {"feature": {"updates": 1}}}
+    succeed(invoke(["-C", repo, "commit", "-m", "One"]))
+    assert tables(repo) == ["one", "two"] and status(repo)["changes"] == {}
+
+
+def test_settings_stay_where_no_dataset_comes(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Transaction, "commit", refuse)
+    words = ("three", "--primary-key", "id", "--no-checkout")
+    refused = invoke(["-C", repo, "import", repo.parent / "points.csv", *words])
+    assert refused.exit_code != 0 and "the disk is full" in refused.output
+    assert "dataset.three" not in run_git("config", "--file", str(config(repo)), "--list", cwd=repo)

@@ -18,7 +18,7 @@ def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     source, repo = tmp_path / "points.csv", tmp_path / "repo"
     source.write_text(FIRST)
     succeed(invoke(["init", repo, *([] if request.param == "--havasu" else ["--kart"])]))
-    options = ("--primary-key", "id", "--crs", "EPSG:4326", "--no-checkout")
+    options = ("--primary-key", "id", "--crs", "EPSG:4326")
     succeed(invoke(["-C", repo, "import", source, *options]))
     for name in ("left", "right"):
         succeed(invoke(["-C", repo, "branch", name]))
