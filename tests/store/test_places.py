@@ -125,6 +125,25 @@ def test_ids_that_begin_alike_are_sorted() -> None:
     assert list(told.items()) == sorted(model.items())
 
 
+@pytest.mark.parametrize("together", [(2, 2), (2, 9), (9, 9)])
+def test_the_end_of_one_id_and_the_beginning_of_the_next_are_no_id(
+    together: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "RECENT", 3)
+    monkeypatch.setattr(places, "TOGETHER", together)
+    low = [bytes(19) + b"\5", bytes(19) + b"\6", b"\0\5" + bytes(18)]  # stands at 18, then at 40
+    high = [b"\xff" + bytes(18) + b"\xff", b"\xff" * 20]  # stands at 19, then at 20
+    others = [bytes([at + 1]) * 20 for at in range(20)]
+    ids = [*low, *high, *others]
+    found = ObjectPlaces()
+    for start in range(0, len(ids), 5):
+        some = ids[start : start + 5]
+        found.add_all(some, range(start, start + len(some)), [0] * len(some))
+
+    assert [found.find(each) for each in ids] == list(range(len(ids)))
+    assert found.find(b"\0\6" + bytes(18)) is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_came_before_the_bitmap_is_found_after_it(
     seed: int, monkeypatch: pytest.MonkeyPatch
