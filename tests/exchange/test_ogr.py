@@ -123,7 +123,7 @@ def test_layers_are_listed_and_chosen(tmp_path: Path) -> None:
     assert [source.name for source in open_sources(str(path), ["two"])] == ["two"]
     with pytest.raises(SourceNotFoundError, match="three") as caught:
         open_sources(str(path), ["three"])
-    assert caught.value.hints == ("the layers are one, two",)
+    assert caught.value.hints[0] == "the layers are one, two"
 
 
 def test_a_layer_without_geometry(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_an_export_that_lives_is_left_alone(repo: Repo, folder: str, to: str) ->
     process = begin(repo, folder, to, at=f"{SECOND[to]} {STOP} put_object")
     try:
         stopped(process)
-        before = names(folder)
+        before = settled(folder)
         for words in ((), ("--overwrite",)):
             code, said = run(repo, folder, to, *words)
             assert code != 0 and f"process {process.pid} on " in said and "Hint: wait" in said
@@ -228,6 +228,16 @@ def stopped(process: subprocess.Popen[str]) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("it did not stop")
+
+
+def settled(folder: str) -> list[str]:
+    """Return what stands there once all has come that was on its way to the server."""
+    found = names(folder)
+    while True:
+        time.sleep(0.5)
+        if (again := names(folder)) == found:
+            return found
+        found = again
 
 
 @pytest.mark.parametrize("to", CUTS)

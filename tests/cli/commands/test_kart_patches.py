@@ -19,6 +19,8 @@ from tests.cli.conftest import FIRST, invoke, succeed
 from tests.compat.kart import needs_data, unpacked
 from tests.support.git import run_git
 
+LEFT_OUT = "dataset.points.checkout"
+"""The setting by which an import left the dataset out of working copies."""
 HEADER = {"message": "By hand", "authorName": "Ann", "authorEmail": "ann@example.com"}
 
 
@@ -77,6 +79,7 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     result = invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change)
     assert result.exit_code == 45 and "--no-commit requires a working copy" in result.stderr
 
+    run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
     succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
     result = succeed(invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change))
     assert result.stdout.splitlines()[0] == "Updating edits.gpkg ..."

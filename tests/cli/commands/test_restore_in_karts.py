@@ -19,7 +19,7 @@ def _made(repo: Path) -> None:
     for name, text in (("shops", SHOPS), ("parks", PARKS)):
         source = repo.parent / f"{name}.csv"
         source.write_text(text)
-        succeed(invoke(["-C", repo, "import", source, "--primary-key", "id", "--no-checkout"]))
+        succeed(invoke(["-C", repo, "import", source, "--primary-key", "id"]))
     succeed(invoke(["-C", repo, "create-workingcopy", "copy.gpkg"]))
     edit(repo, "UPDATE shops SET name = 'smith' WHERE id = 1")
     succeed(invoke(["-C", repo, "commit", "-m", "Smith"]))
