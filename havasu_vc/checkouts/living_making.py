@@ -22,8 +22,8 @@ from havasu_vc.checkouts.living_edits import (
 from havasu_vc.checkouts.living_following import date_table, holding, make_table, uncommitted
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
-    checkout_setting,
     default_location,
+    leave_out,
     living_place,
     place_at,
     require_no_secret,
@@ -199,8 +199,8 @@ def choose_datasets(
             if edited:
                 raise uncommitted([view.path for view in edited])
             # Said before its table goes, so that this is never taken for a dropped dataset.
+            leave_out(git, leave)
             for path in leave:
-                git.config.set(checkout_setting(path), "false")
                 held.file.set_state(path, "checkout", "false")
             for view in gone:
                 held.file.drop(layer_of(held.file, view))
@@ -213,7 +213,5 @@ def choose_datasets(
                 make_table(repo, held.file, layer_of(held.file, view), view)
                 date_table(repo, held.file, view, base.revision)
     else:
-        for path in leave:
-            git.config.set(checkout_setting(path), "false")
-    for path in take:
-        git.config.unset(checkout_setting(path))
+        leave_out(git, leave)
+    leave_out(git, take, out=False)

@@ -29,10 +29,10 @@ _OFF = ("false", "no", "off", "0")
 __all__ = [
     "LivingPlace",
     "behind_mark",
-    "checkout_setting",
     "default_location",
     "is_place",
     "keeping_out",
+    "leave_out",
     "left_out",
     "living_place",
     "place_at",
@@ -151,7 +151,7 @@ def plan_living(repo: OpenRepo, location: str | None = None) -> bool:
     return living_place(repo) is not None
 
 
-def checkout_setting(path: str) -> str:
+def _checkout_setting(path: str) -> str:
     """Return the name of the setting, Kart's, by which a dataset is not in the working copy."""
     return f"dataset.{path}.checkout"
 
@@ -174,20 +174,21 @@ def keeping_out(git: GitRepository, paths: Iterable[str], *, out: bool) -> Itera
     """
     known = left_out(git)
     changed = [path for path in paths if (path in known) != out]
-    _leave(git, changed, out=out)
+    leave_out(git, changed, out=out)
     try:
         yield
     except BaseException:
-        _leave(git, changed, out=not out)
+        leave_out(git, changed, out=not out)
         raise
 
 
-def _leave(git: GitRepository, paths: Iterable[str], *, out: bool) -> None:
+def leave_out(git: GitRepository, paths: Iterable[str], *, out: bool = True) -> None:
+    """Have the settings leave datasets out of the working copy, or not."""
     for path in paths:
         if out:
-            git.config.set(checkout_setting(path), "false")
+            git.config.set(_checkout_setting(path), "false")
         else:
-            git.config.unset(checkout_setting(path))
+            git.config.unset(_checkout_setting(path))
 
 
 def behind_mark(git: GitRepository) -> Path:
