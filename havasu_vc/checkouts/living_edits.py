@@ -130,9 +130,11 @@ def note_beside(
             file.attach(layer_of(file, view), text)
         elif was is not None:
             file.attach(layer_of(file, view), None)
-    without = left_out(repo.git)
-    for path in (*without, *views):
-        file.set_state(path, "checkout", "false" if path in without else None)
+    for path in left_out(repo.git):
+        file.set_state(path, "checkout", "false")
+    for path in views:
+        if find_entry(objects, old, path) is None:  # one of that name may have been left out
+            file.set_state(path, "checkout", None)
 
 
 @dataclass(frozen=True, slots=True)
