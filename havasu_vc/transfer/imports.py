@@ -236,6 +236,7 @@ def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         dry_run=request.dry_run,
         message=request.message or f"Link to {request.place}",
         branch=request.branch,
+        no_checkout=request.no_checkout,
     )
 
 

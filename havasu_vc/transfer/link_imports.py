@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from havasu_vc.checkouts import keeping_out
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -74,6 +75,7 @@ def import_links(
     dry_run: bool,
     message: str,
     branch: str | None = None,
+    no_checkout: bool = False,
 ) -> ImportResult:
     """Make one snapshot of a table a dataset that links to its files, in one commit."""
     source = open_iceberg(place, replace(options, keep_encoding=True))
@@ -97,7 +99,8 @@ def import_links(
         counts = {path: edit.counts}
         if dry_run or not (edit.blobs or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, source.notes)
-        commit = transaction.commit([edit] if edit.blobs else [], message, merge=replaced.merge)
+        with keeping_out(repo.git, () if path in known else (path,), out=no_checkout):
+            commit = transaction.commit([edit] if edit.blobs else [], message, merge=replaced.merge)
     return ImportResult(commit, repo.head_branch, counts, source.notes)
 
 

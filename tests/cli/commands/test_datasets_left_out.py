@@ -126,6 +126,22 @@ def test_an_import_leaves_a_new_dataset_out(repo: Path) -> None:
     assert tables(repo) == ["one", "three", "two"] and status(repo)["nonCheckoutDatasets"] == []
 
 
+@pytest.mark.parametrize("how", ["--link", "--history"])
+def test_a_table_that_is_linked_or_has_a_history_is_left_out_too(tmp_path: Path, how: str) -> None:
+    repo = tmp_path / "repo"
+    (tmp_path / "points.csv").write_text("id,name\n1,one\n2,two\n")
+    succeed(invoke(["init", repo]))
+    _imported(repo, "one")
+    succeed(invoke(["-C", repo, "checkout"]))
+    succeed(invoke(["-C", repo, "checkout", "--to", tmp_path / "tables"]))
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    table = f"iceberg:{tmp_path / 'tables' / 'one'}"
+    succeed(invoke(["-C", repo, "import", table, "three", how, "--no-checkout"]))
+    assert tables(repo) == ["one"] and status(repo)["nonCheckoutDatasets"] == ["three"]
+    succeed(invoke(["-C", repo, "checkout", "--dataset", "three"]))
+    assert tables(repo) == ["one", "three"]
+
+
 def test_a_dataset_that_was_left_out_comes_anew(repo: Path) -> None:
     succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one"]))
     succeed(invoke(["-C", repo, "data", "rm", "one", "-m", "It goes"]))
