@@ -220,21 +220,22 @@ def _title(file: VectorFile, layer: str, said: str | None, options: SourceOption
         return said
     if not (options.for_kart and file.driver == "GPKG"):
         return None
-    query = "SELECT 1 FROM gpkg_contents WHERE table_name = ?1 AND identifier = ?1"
-    try:
-        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
-            return layer if database.execute(query, (layer,)).fetchone() else None
-    except sqlite3.Error:
-        return None  # it does not say
+    query = "SELECT identifier FROM gpkg_contents WHERE table_name = ?1 AND identifier = ?1"
+    return _asked(file, query, layer)
 
 
 def _xml(file: VectorFile, layer: str) -> str | None:
     """Return the metadata in XML that a GeoPackage has of a layer."""
     if file.driver != "GPKG":
         return None
+    return _asked(file, _XML, layer)
+
+
+def _asked(file: VectorFile, query: str, layer: str) -> str | None:
+    """Return the first text that a GeoPackage answers about a layer; None where it does not say."""
     try:
         with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
-            row = database.execute(_XML, (layer,)).fetchone()
+            row = database.execute(query, (layer,)).fetchone()
     except sqlite3.Error:
         return None  # it has no such tables
     return str(row[0]) if row and row[0] else None
