@@ -34,7 +34,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import gathered
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "RunReader",
     "SortRange",
     "Spool",
+    "along_curve",
     "cut_ranges",
     "first_beyond",
     "first_from",
@@ -364,6 +365,11 @@ class Spool:
 
 HILBERT = "_hilbert"
 """The name of the column that holds a row's place."""
+
+
+def along_curve(tasks: Iterable[Task], schema: Schema, name: str, extent: Bounds) -> list[Task]:
+    """Return tasks whose rows have their place along the curve of a column of geometries."""
+    return [task_of(with_hilbert, task, schema, name, extent) for task in tasks]
 
 
 @kernel

@@ -33,10 +33,10 @@ from havasu_vc.datasets.sorting import (
     HILBERT,
     OutOfOrder,
     SortRange,
+    along_curve,
     check_increasing,
     cut_ranges,
     sort_run,
-    with_hilbert,
 )
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -90,7 +90,7 @@ def write_table(
             return distinct_files(files, new.layout, storage.staging, storage.keys)
         return _sorted(tasks, key, new, storage, engine)
     extent = extent_of(tasks, curve, new.schema, engine)
-    placed = [task_of(with_hilbert, task, new.schema, curve.column, extent) for task in tasks]
+    placed = along_curve(tasks, new.schema, curve.column, extent)
     files = _sorted(placed, (HILBERT, *key), new, storage, engine)
     if key and files:
         _check_unique(files, new.schema, storage)

@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.owning import store_at
 from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import NewTableInFiles, TreeEdit
-from havasu_vc.datasets.sorting import HILBERT, check_increasing, with_hilbert
+from havasu_vc.datasets.sorting import HILBERT, along_curve, check_increasing
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import EngineError, KeyViolationError
 from havasu_vc.exchange.importing import Curve, chunks_of, extent_of
@@ -54,8 +54,8 @@ def import_dealt(
             _require_unique(engine, keys, names)
         extent = extent_of(tasks, curve, new.schema, engine, anywhere=True)
         how = (new.schema, curve.column, extent)
-        sampled = [task_of(with_hilbert, task, *how) for task in curve.geometries or tasks]
-        tasks = [task_of(with_hilbert, task, *how) for task in tasks]
+        sampled = along_curve(curve.geometries or tasks, *how)
+        tasks = along_curve(tasks, *how)
         placed = (HILBERT, *names)
         files = files_dealt(placed, layout, tasks, sampled, url, engine, input_bytes=input_bytes)
     elif names:

@@ -36,7 +36,7 @@ from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
-from havasu_vc.datasets.sorting import HILBERT, cut_ranges, sort_run, with_hilbert
+from havasu_vc.datasets.sorting import HILBERT, along_curve, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -322,8 +322,8 @@ def _dealt(
     shown = view.schema.select(read)
     sampled = [task for entry in chosen for task in view.scan_file(entry, shown)]
     if placed is not None:
-        sampled = [task_of(with_hilbert, task, view.schema, *placed) for task in sampled]
-        tasks = [task_of(with_hilbert, task, view.schema, *placed) for task in tasks]
+        sampled = along_curve(sampled, view.schema, *placed)
+        tasks = along_curve(tasks, view.schema, *placed)
         names = (HILBERT, *names)
     return files_dealt(
         names,
@@ -362,7 +362,7 @@ def _write(
     placed = _placed(view)
     where = (str(view.storage.staging.root), str(view.storage.keys))
     if placed is not None:
-        tasks = [task_of(with_hilbert, task, view.schema, *placed) for task in tasks]
+        tasks = along_curve(tasks, view.schema, *placed)
         names = (HILBERT, *names)
     if not names:
         writing = [task_of(write, tuple(tasks), view.layout, *where, False)]
