@@ -90,8 +90,9 @@ class Invocation:
 
         `aside` is what git tells there, on stderr. Where JSON tells it, Kart says nothing more.
         """
-        as_kart = stands_in(click.get_current_context(silent=True))
-        if not self.quiet and not (as_kart and self.json is not None):
+        if self.quiet:
+            return
+        if self.json is None or not stands_in(click.get_current_context(silent=True)):
             self._tell("text", text, err=aside or not results_on_stdout())
 
     def note(self, text: str) -> None:

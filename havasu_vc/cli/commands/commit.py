@@ -287,8 +287,10 @@ _QUESTION = (
 
 def _asks(repo: Repo) -> bool:
     """Whether an editor is asked for the message; Kart starts one also where no person sits."""
-    if can_edit() or not is_called_kart():
-        return can_edit()
+    if can_edit():
+        return True
+    if not is_called_kart():
+        return False
     named = any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
     return named or repo.config.get("core.editor") is not None
 
