@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import click
 
+from havasu_vc.cli.arguments import parse_dataset_at
 from havasu_vc.cli.completing import complete_datasets, complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.requests import NAMES, Spelt, takes
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.looking import BlameRequest
 from havasu_vc.writers.blames import write_blame, write_blame_json_lines
 
@@ -19,7 +21,7 @@ __all__ = ["command"]
 
 
 @click.command("blame", cls=Command)
-@click.argument("dataset", shell_complete=complete_datasets)
+@click.argument("dataset", metavar="DATASET[@REV]", shell_complete=complete_datasets)
 @click.argument("keys", metavar="[KEY...]", nargs=-1)
 @takes(
     BlameRequest,
@@ -35,10 +37,18 @@ def command(invocation: Invocation, /, request: BlameRequest, output_format: str
     KEY chooses rows, all by default; a key of several columns is written a,b. With
     --columns each cell is told by itself. DATASET may be written DATASET:feature:KEY.
     """
-    path, _, label = request.dataset.partition(":feature:")
+    place, _, label = request.dataset.partition(":feature:")
     chosen = (*([label] if label else []), *(request.keys or ()))
     repo = invocation.open_repo()
-    blame = repo.blame.by(replace(request, dataset=path, keys=chosen or None))
+    path, revision = parse_dataset_at(place, known=repo.datasets())
+    if "HEAD" not in (revision, request.revision):
+        raise InvalidArgumentError(
+            f"{place!r} names a revision, and --ref {request.revision} another",
+            hints=("name one of them",),
+        )
+    if revision == "HEAD":
+        revision = request.revision
+    blame = repo.blame.by(replace(request, dataset=path, keys=chosen or None, revision=revision))
     with paged_output(repo.git, wanted=invocation.pager) as out:
         if output_format == "text":
             write_blame(blame, out, color=invocation.colored(sys.stdout))

@@ -23,8 +23,15 @@ def test_rows_in_a_table(run: Run, repo: Path) -> None:
 def test_some_rows_at_a_revision(run: Run, repo: Path) -> None:
     first = run_git("rev-parse", "HEAD^", cwd=repo)
 
-    for arguments in (["points", "2"], ["points:feature:2"]):
-        text = succeed(run("blame", *arguments, "--ref", "HEAD^", "-o", "json-lines")).stdout
+    spellings = (
+        ["points", "2", "--ref", "HEAD^"],
+        ["points:feature:2", "--ref", "HEAD^"],
+        ["points@HEAD^", "2"],
+        ["points@HEAD^:feature:2"],
+        ["points@HEAD", "2", "--ref", "HEAD^"],
+    )
+    for arguments in spellings:
+        text = succeed(run("blame", *arguments, "-o", "json-lines")).stdout
         found = json.loads(text)
         assert found["key"] == {"id": 2}
         assert found["commit"]["commit"] == first
@@ -50,3 +57,7 @@ def test_what_is_not_there_is_refused(run: Run) -> None:
     assert run("blame", "points", "x").exit_code == 2
     assert run("blame", "points", "--columns", "nothing").exit_code == 2
     assert run("blame", "points", "--ref", "nothing").exit_code == 47
+    assert run("blame", "points@nothing").exit_code == 47
+    twice = run("blame", "points@HEAD^", "--ref", "HEAD^^")
+    assert twice.exit_code == 2
+    assert "'points@HEAD^' names a revision, and --ref HEAD^^ another" in twice.stderr
