@@ -150,10 +150,14 @@ class Kept:
         return kept[1]
 
     def times(self, files: Sequence[str], examples: int) -> Path | None:
-        """Return where it is kept what tests run of some files as they stand."""
+        """Return where it is kept what tests run of some files as they stand.
+
+        It names lines by their files, so a clone elsewhere measures for itself.
+        """
         if self.file is None:
             return None
-        return Path(f"{self.file}.times") / f"{_text(files)}-{examples}"
+        place = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+        return Path(f"{self.file}.times") / f"{_text(files)}-{examples}-{place}"
 
     def noting(self, tests: Sequence[str]) -> Callable[[str, str, str], None]:
         """Return what keeps what became of a mutant of a module upon some tests."""
