@@ -61,8 +61,10 @@ from havasu_vc.repo.results import ImportResult, Understood
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
+from havasu_vc.store.object_urls import is_url
 from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.orders import check_order, curve_column, order_notes
+from havasu_vc.transfer.possible_keys import likely_key
 from havasu_vc.transfer.rekeying import changed_items, key_notes, other_key, rekeyed, with_key_of
 from havasu_vc.transfer.replaced import Replaced, listed_changes, listed_keys, listed_tasks
 from havasu_vc.transfer.requests import ImportRequest
@@ -75,7 +77,6 @@ from havasu_vc.transfer.understanding import (
     in_the_systems_of,
     info_documents,
     not_there,
-    possible_keys,
     understood,
     version_of,
     with_column_names,
@@ -165,7 +166,7 @@ class _Taking:
             source = read_as(source, named, self.engine)
             source, kept = in_the_systems_of(source, old)
         elif request.find_key and not source.schema.key:
-            source, found = _with_key(source, path, request, self.engine), True
+            source, found = self._with_key(source, path), True
         notes = [*kept, *source.notes]
         other = None if old is None else other_key(old, request)
         key = other or (source.schema if old is None else old.schema).key.names
@@ -191,24 +192,27 @@ class _Taking:
             dataset_key=None if old is None or other is not None else old.key.names,
             found=found,
             made=old is None and not self.kind.in_files,
+            engine=self.engine,
+            anywhere=self._anywhere,
         )
         notes += far_off(view) if view is not None and edit.counts.total else ()
         return _Layer(edit, told, tuple(notes))
 
+    @property
+    def _anywhere(self) -> bool:
+        """Whether tasks that read the source need no file that this machine alone has.
 
-def _with_key(source: Source, path: str, request: ImportRequest, engine: Engine) -> Source:
-    """Return a source with the likeliest column that can be its key."""
-    possible = possible_keys(source)
-    if not possible:
-        raise KeyViolationError(
-            f"{path}: no column of it can be the key: unique, and never null",
-            hints=(
-                "name several columns with --primary-key A,B, or import it with --no-primary-key",
-            ),
-        )
-    options = replace(request.options or SourceOptions(), primary_key=possible[:1])
-    (found,) = _opened(request, [source.name], options, lambda _: engine)
-    return found
+        Where the data belongs in a bucket, executors read what is imported in any case.
+        """
+        there = self.kind.in_files and self.transaction.storage.on_demand
+        return there or is_url(self.request.place)
+
+    def _with_key(self, source: Source, path: str) -> Source:
+        """Return a source with the likeliest column that can be its key."""
+        key = likely_key(source, path, self.engine, anywhere=self._anywhere)
+        options = replace(self.request.options or SourceOptions(), primary_key=(key,))
+        (found,) = _opened(self.request, [source.name], options, lambda _: self.engine)
+        return spread(found) if self.engine.distributed else found
 
 
 def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:

@@ -2,7 +2,7 @@
 
 Columns and their types, the key and where it comes from, the reference system; a key that could
 be, where there is none; rows that share a key; columns that look like renamed ones. Only columns
-that are asked about are read, and no more rows than `MOST_ROWS` of them.
+that are asked about are read, and no more rows than `MOST_ROWS` of them, but by executors.
 
 What whoever imports says of tables instead of their file: titles, descriptions, metadata.
 
@@ -12,7 +12,6 @@ It comes as JSON, an object for each dataset or layer: `{"parcels": {"title": "L
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from havasu_vc.datasets.kinds import DatasetKind
 from havasu_vc.datasets.pairing import partners
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError, KeyViolationError, nearest
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import xml_metadata
@@ -41,6 +41,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.repo.results import TakenColumn, Understood
 from havasu_vc.store.trees import Change
+from havasu_vc.transfer.possible_keys import possible_keys
 
 __all__ = [
     "TableInfo",
@@ -53,7 +54,6 @@ __all__ = [
     "likely_renames",
     "not_there",
     "parse_table_info",
-    "possible_keys",
     "understood",
     "version_of",
     "with_column_names",
@@ -62,18 +62,12 @@ __all__ = [
 
 MOST_ROWS = 5_000_000
 """Rows that are looked at; an import itself finds what comes behind them."""
-MOST_CANDIDATES = 6
-"""Columns that are looked at for a key."""
 NAMED = 3
 """Keys that are named of those that several rows share."""
 SAMPLE = 65_536
 """Rows whose values tell whether a column was renamed."""
 ALIKE = 0.9
 """The part of values that must be equal for two columns to be the same."""
-_IDENTIFIER = re.compile(
-    r"(^|_)(id|fid|gid|oid|pk|uuid|guid|key|code|nr|no|num|number|iso(_?[an]?[23])?)$|id$",
-    re.IGNORECASE,
-)
 
 
 def understood(
@@ -84,16 +78,20 @@ def understood(
     dataset_key: Sequence[str] | None,
     found: bool,
     made: bool,
+    engine: Engine,
+    anywhere: bool,
 ) -> Understood:
     """Return how a source was taken; `dataset_key` is that of a dataset that it replaces.
 
     Whether its key was `found` among its columns; or would be `made` for its rows, if it has none.
+    Where no file of this machine is needed, the engine may look at rows `anywhere`.
     """
     columns = tuple(_taken(field) for field in source.schema.fields)
     key = tuple(source.schema.key.names if dataset_key is None else dataset_key)
     possible: tuple[str, ...] = ()
     if not key and dataset_key is None and options.primary_key is None:
-        possible = possible_keys(source)
+        most = None if engine.distributed else MOST_ROWS
+        possible = possible_keys(source, engine, most=most, anywhere=anywhere)
     key_from: str | None
     if dataset_key is not None:
         key_from = "dataset"
@@ -119,44 +117,7 @@ def _taken(field: Field) -> TakenColumn:
     return TakenColumn(field.name, "raster" if field.raster is not None else str(field.type))
 
 
-# Keys
-
-
-def possible_keys(source: Source) -> tuple[str, ...]:
-    """Return columns whose values are unique and never null, those that are called so first."""
-    candidates = sorted(
-        (
-            field
-            for field in source.schema.fields
-            if field.geometry is None
-            and (
-                field.type in (Primitive.INT, Primitive.LONG)
-                or (field.type is Primitive.STRING and _IDENTIFIER.search(field.name))
-            )
-        ),
-        key=lambda field: _IDENTIFIER.search(field.name) is None,
-    )[:MOST_CANDIDATES]
-    hashes: dict[str, list[Hashes]] = {field.name: [] for field in candidates}
-    for batch in _rows(source, [field.name for field in candidates]):
-        for name in list(hashes):
-            found = _hashes(batch, source.schema, [name])
-            # Most columns are out with the first batch, and then no other is read.
-            if batch.column(name).null_count or not _is_unique(found):
-                del hashes[name]
-            else:
-                hashes[name].append(found)
-        if not hashes:
-            break
-    names = []
-    for field in candidates:
-        parts = hashes.get(field.name)
-        if parts and _is_unique(np.concatenate(parts)):
-            names.append(field.name)
-    return tuple(names)
-
-
-def _is_unique(values: Hashes) -> bool:
-    return len(np.unique(values)) == len(values)
+# Rows that share a key
 
 
 def _hashes(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> Hashes:

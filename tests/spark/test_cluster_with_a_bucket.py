@@ -394,4 +394,9 @@ def test_commands_run_on_the_cluster(cluster: Cluster, monkeypatch: pytest.Monke
     assert sorted(table["id"].to_pylist()) == list(range(30_000))
     assert run("validate", "big", *there).strip() == ""
     run("validate", "s3://cluster/commands.parquet", "--primary-key", "id", *there)
+    said = run(
+        "import", "s3://cluster/commands.parquet", "--primary-key", "auto", "-o", "json", *there
+    )
+    taken = json.loads(said)["havasu.import/v1"]["understood"]["commands"]
+    assert (taken["key"], taken["keyFrom"]) == (["id"], "found")
     assert files(repo) == [], "no data file came to the driver"

@@ -207,6 +207,63 @@ def test_executors_read_a_source_in_a_bucket_and_write_to_another(
     assert digests[0] == digests[1]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "delta"])
+def test_executors_find_the_key_of_a_source_in_a_bucket(
+    bucket: S3FileSystem,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """The driver looks at no row; the key that they find is the one that threads find."""
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
+    monkeypatch.setattr("havasu_vc.exchange.csv.SPAN_BYTES", 4000)
+    monkeypatch.setattr(parquet, "TASK_BYTES", 1)
+    numbers = list(range(2000))
+    table = pa.table(
+        {
+            "height": [*numbers[:-1], 7],
+            "iso": [*(f"c{number}" for number in numbers[:-1]), None],
+            "plot_nr": [f"p{number}" for number in reversed(numbers)],
+            "size": numbers,
+        }
+    )
+    place = f"trees-{kind}"
+    match kind:
+        case "csv":
+            file = tmp_path / "trees.csv"
+            file.write_text("\n".join([",".join(table.column_names), *lines_of(table)]) + "\n")
+            put(bucket, place := f"{place}.csv", file)
+        case "parquet":
+            pq.write_table(table, tmp_path / "trees.parquet", row_group_size=300)
+            put(bucket, place := f"{place}.parquet", tmp_path / "trees.parquet")
+        case _:
+            write_deltalake(str(tmp_path / "delta"), table)
+            for file in sorted((tmp_path / "delta").rglob("*")):
+                if file.is_file():
+                    put(bucket, f"{place}/{file.relative_to(tmp_path / 'delta')}", file)
+    location = f"{'delta:' if kind == 'delta' else ''}s3://sources/{place}"
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    found = []
+    for name, settings in (("threads", LOCAL), ("executors", there)):
+        repo = empty_repo(tmp_path / name, settings=settings)
+        with monkeypatch.context() as patch:
+            if settings is there:
+                patch.setattr("havasu_vc.transfer.possible_keys.run_task", refusing)
+            result = repo.import_(location, "trees", find_key=True)
+            proposed = repo.import_(location, "loose").understood["loose"].possible_keys
+        taken = result.understood["trees"]
+        assert (taken.key, taken.key_from) == (("plot_nr",), "found")
+        assert proposed == ("plot_nr", "size")
+        found.append(require_files(repo.dataset("trees")).snapshot.digests)
+    assert found[0] == found[1]
+
+
+def lines_of(table: pa.Table) -> Iterator[str]:
+    for row in zip(*table.to_pydict().values(), strict=True):
+        yield ",".join("" if value is None else str(value) for value in row)
+
+
 LINES = "id;name;lon;lat\n" + "".join(f'{n};"name {n}\n";{n / 10};{n / 20}\n' for n in range(500))
 
 
