@@ -97,6 +97,8 @@ class CsvSource:
     """Whether its system follows from what its columns are called alone."""
     spans: tuple[Span, ...] = ()
     """Parts of the file that tasks read; none if one reads it all."""
+    empty: frozenset[str] = frozenset()
+    """Columns without any value."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -117,13 +119,17 @@ class CsvSource:
         What its values look like in one release is chance; the dataset's columns hold them all.
         Raises `InvalidFileError` for a value that a column of the dataset cannot hold.
         """
+        named = self._with_geometry_of(schema)
+        if named is not self:
+            return named.read_as(schema, engine)
         reading, came = self.reading, self.schema.by_name
         geometries = {*(reading.coordinates or ()), reading.geometry, reading.wkt}
         wanted = {
             field.name: field.type
             for field in schema.fields
             if field.name in came
-            and (field.geometry or field.raster or came[field.name].geometry) is None
+            and (field.raster or came[field.name].geometry) is None
+            and (field.geometry is None or field.name in self.empty)
             and field.type != came[field.name].type
             and can_be_text(field.type)
             and field.name not in geometries
@@ -153,6 +159,19 @@ class CsvSource:
             reading=replace(reading, layout=layout, known=tuple(wanted.items())),
             doubts=tuple(doubt for doubt in self.doubts if doubt[0] not in wanted),
         )
+
+    def _with_geometry_of(self, schema: Schema) -> CsvSource:
+        """Return the same file, with what coordinates make called as a dataset's only geometry."""
+        reading, ours = self.reading, self.reading.geometry
+        wanted = [field.name for field in schema.geometries]
+        if reading.coordinates is None or ours not in self.schema.by_name:
+            return self
+        taken = {name for name, _ in reading.types} | {*self.schema.names}
+        if ours is None or ours in schema.by_name or len(wanted) != 1 or wanted[0] in taken:
+            return self
+        layout = reading.layout.renamed(ours, wanted[0])
+        reading = replace(reading, layout=layout, geometry=wanted[0])
+        return replace(self, schema=layout.schema, reading=reading)
 
 
 def open_one(
@@ -209,6 +228,7 @@ def open_one(
         assumed_crs=degrees and options.crs is None,
         doubts=(*_doubts(columns, types, layout.schema, coordinates or ()), *_uncut(form, spans)),
         spans=tuple(spans or ()),
+        empty=frozenset(name for name, judgement in columns.items() if not judgement.seen),
     )
 
 

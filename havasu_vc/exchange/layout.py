@@ -72,6 +72,14 @@ class SourceLayout:
         kept = tuple((name, encoding) for name, encoding in self.encodings if name in columns)
         return SourceLayout(self.schema.select(tuple(columns)), kept)
 
+    def renamed(self, name: str, other: str) -> SourceLayout:
+        """Return the layout with one column called otherwise."""
+        fields = tuple(
+            replace(each, name=other) if each.name == name else each for each in self.schema.fields
+        )
+        encodings = tuple((other if a == name else a, b) for a, b in self.encodings)
+        return SourceLayout(Schema(fields, self.schema.identifier_ids), encodings)
+
     def store(self, batch: pa.RecordBatch, first_row: int | None = None) -> pa.RecordBatch:
         """Return a batch that was read, in stored types and the schema's geometry encoding.
 

@@ -36,6 +36,13 @@ from havasu_vc.exchange.ogr_formats import (
     refuse_endless,
     require_all_records,
 )
+from havasu_vc.exchange.ogr_releases import (
+    LayerRows,
+    has_geometries,
+    known_types,
+    read_as_known,
+    with_types,
+)
 from havasu_vc.exchange.ogr_values import (
     TimeColumns,
     ValueCheck,
@@ -48,6 +55,7 @@ from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
 from havasu_vc.model import compute as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.model.types import Type
 from havasu_vc.records import dataclass
 
 __all__ = ["OgrSource", "open_layer"]
@@ -79,6 +87,8 @@ class _Reading:
     """Checks that values of a GeoPackage are held against."""
     as_multi: bool = False
     """Whether geometries of one part become such of several parts."""
+    known: tuple[tuple[str, Type], ...] = ()
+    """Columns that are read in the types that a dataset has."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,47 @@ class OgrSource:
     """Types in SQL that columns of text are declared with, where these have a length."""
     xml: str | None = None
     """Its metadata in XML, as a GeoPackage has it."""
+    unnamed: str | None = None
+    """The geometry column, where its format has no name for it."""
+
+    def read_as(self, schema: Schema, engine: object) -> OgrSource:
+        """Return the same layer as a release of a dataset, whose columns these are.
+
+        Raises `InvalidFileError` for a value that a column of the dataset cannot hold.
+        """
+        named = self._with_geometry_of(schema)
+        known = known_types(self._rows, named.schema, schema)
+        if not known:
+            return named
+        taken = with_types(named.schema, known)
+        layout = replace(named.reading.layout, schema=taken)
+        reading = replace(named.reading, layout=layout, known=tuple(known.items()))
+        return replace(named, schema=taken, reading=reading)
+
+    @property
+    def _rows(self) -> LayerRows:
+        reading = self.reading
+        return LayerRows(reading.path, reading.shown_path, reading.layer, reading.fields)
+
+    def _with_geometry_of(self, schema: Schema) -> OgrSource:
+        """Return the layer with a geometry that has no name called as that of a dataset.
+
+        Where the dataset has none, and no row of the layer, it is left out.
+        """
+        ours, layout = self.unnamed, self.reading.layout
+        names, wanted = layout.schema.names, [field.name for field in schema.geometries]
+        if ours is None or ours not in names or ours in schema.by_name:
+            return self
+        if not wanted and not has_geometries(self._rows):
+            layout = layout.select([name for name in names if name != ours])
+            reading = _narrowed(self.reading, layout)
+            return replace(self, schema=layout.schema, crs={}, reading=reading)
+        if len(wanted) != 1 or wanted[0] in names:
+            return self
+        layout = layout.renamed(ours, wanted[0])
+        called = tuple((a, wanted[0] if b == ours else b) for a, b in self.reading.names)
+        reading = replace(self.reading, layout=layout, names=called)
+        return replace(self, schema=layout.schema, reading=reading)
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return one task for each range of feature ids, or one for the layer."""
@@ -203,6 +254,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
         declared={names[name]: f"text({size})" for name, size in _lengths(arrow).items()},
         xml=_xml(file, layer),
+        unnamed=None if geometry is None or info["geometry_name"] else names[geometry],
     )
 
 
@@ -305,6 +357,7 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
                 renamed[name]: reading.times.convert(name, column)
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             }
+            columns = read_as_known(columns, reading.known)
             for name, _ in reading.layout.encodings:
                 columns[name] = _no_bytes_as_null(columns[name])
                 if reading.as_multi:
