@@ -10,11 +10,13 @@ Several commits one after the other: cherry-pick, revert and rebase of more than
 git goes through them, so that authors, messages, reflogs and what waits are as git has them,
 and git's own commands go on with it as well as ours do. Where it stops at rows that both
 sides changed, these are merged cell by cell (`takeover`) and git goes on by itself; only what
-is truly in conflict stops it.
+is truly in conflict stops it. git does not follow a dataset that was moved, so commits that meet
+one are gone through here.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -56,7 +58,7 @@ from havasu_vc.merging.takeover import asked_of_git, go_on
 from havasu_vc.merging.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
-from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.differences import diff_revisions, moved_datasets
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.soundness import broken_datasets
@@ -174,7 +176,7 @@ def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
     for name in (*names, request.onto):
         if name is not None and repo.resolve(name).commit is None:
             raise InvalidArgumentError(f"{name} is no commit")
-    if not _has_work_tree(repo):
+    if not _has_work_tree(repo) or _over_a_move(repo, request):
         return _rebase_commits(repo, request)
     options = ["--rebase-merges"] if request.merges else []
     options += ["--fork-point"] if request.fork_point else []
@@ -206,7 +208,7 @@ def pick_several(repo: OpenRepo, request: SequenceRequest) -> MergeResult:
         )
     for each in found:
         _parent(each, each.id[:10], mainline)
-    if not _has_work_tree(repo):
+    if not _has_work_tree(repo) or _moved(repo, commits, "HEAD"):
         begin(repo.git, kind)
         return _go_through(
             repo, kind, commits, mainline=mainline, record=request.record, policy=request.policy
@@ -273,19 +275,12 @@ def _has_work_tree(repo: OpenRepo) -> bool:
 
 def _rebase_commits(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
     """Rebase HEAD's branch where git cannot."""
-    if request.merges or request.branch is not None:
+    if not _has_work_tree(repo) and (request.merges or request.branch is not None):
         raise UnsupportedRepositoryError(
             "without a work tree, a rebase is of HEAD's branch and leaves merges out",
             hints=("`havasu-vc switch BRANCH` first, and leave --rebase-merges out",),
         )
-    onto = repo.resolve(request.onto or request.upstream or "").commit or ""
-    upstream = onto if request.upstream is None else repo.resolve(request.upstream).commit or ""
-    left = upstream
-    if request.fork_point and request.upstream is not None:
-        asked = ("merge-base", "--fork-point", request.upstream, "HEAD")
-        left = repo.git.git(*asked, check=False).text.strip() or upstream
-    how = ("--reverse", "--topo-order", "--no-merges", "--cherry-pick", "--right-only")
-    commits = repo.git.git("rev-list", *how, f"{upstream}...HEAD", f"^{left}", "--").lines
+    onto, commits = _to_rebase(repo, request, "HEAD")
     head = read_head(repo.git)
     if (
         repo.git.git("rev-list", "--reverse", "--topo-order", f"{onto}..HEAD", "--").lines
@@ -295,8 +290,76 @@ def _rebase_commits(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
             return MergeResult("up-to-date", head.commit)
     begin(repo.git, "rebase")
     write_todo(repo.git, Todo("rebase", head.commit or "", tuple(commits)))
-    reset(repo, onto, mode="soft")
+    reset(repo, onto, mode="keep" if _has_work_tree(repo) else "soft")
     return _go_through(repo, "rebase", commits, policy=request.policy)
+
+
+def _to_rebase(repo: OpenRepo, request: RebaseRequest, head: str) -> tuple[str, list[str]]:
+    """Return the commit to make commits upon, and these, the oldest first."""
+    onto = repo.resolve(request.onto or request.upstream or "").commit or ""
+    upstream = onto if request.upstream is None else repo.resolve(request.upstream).commit or ""
+    left = upstream
+    if request.fork_point and request.upstream is not None:
+        asked = ("merge-base", "--fork-point", request.upstream, head)
+        left = repo.git.git(*asked, check=False).text.strip() or upstream
+    how = ("--reverse", "--topo-order", "--no-merges", "--cherry-pick", "--right-only")
+    found = repo.git.git("rev-list", *how, f"{upstream}...{head}", f"^{left}", "--")
+    return onto, list(found.lines)
+
+
+def _over_a_move(repo: OpenRepo, request: RebaseRequest) -> bool:
+    """Whether a rebase has to follow a dataset that was moved, which git does not.
+
+    Raises `StateError` where only git could do it.
+    """
+    onto, commits = _to_rebase(repo, request, request.branch or "HEAD")
+    moved = _moved(repo, commits, onto)
+    for was, now in moved.items() if request.merges or request.branch is not None else ():
+        branch = "" if request.branch is None else shlex.quote(request.branch)
+        raise StateError(
+            f"{was} is {now} on the other side, and git's rebase follows no moves",
+            hints=(
+                "leave --rebase-merges out: commits are then made in a row"
+                if request.merges
+                else f"`havasu-vc switch {branch}` first, then rebase without naming it",
+            ),
+        )
+    if moved:
+        _require_no_edited_files(repo)
+    return bool(moved)
+
+
+def _require_no_edited_files(repo: OpenRepo) -> None:
+    """Raise where files have edits, as git does: who drops a rebase drops them."""
+    asked = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+    edited = [line[3:] for line in repo.git.git(*asked).lines]
+    if edited:
+        raise StateError(
+            f"cannot rebase: {', '.join(edited[:5])} {'has' if len(edited) == 1 else 'have'} "
+            "changes that are not committed",
+            hints=("commit or stash them",),
+        )
+
+
+def _moved(repo: OpenRepo, commits: Sequence[str], onto: str) -> dict[str, str]:
+    """Return datasets that stand elsewhere in a commit, or before some others, by where they were.
+
+    git takes what changed in them for files of the old path, and makes half a dataset there.
+    """
+    goal = repo.folders(repo.resolve(onto))
+    seen = {frozenset(goal)}
+    for commit in commits:
+        parents = read_commit(repo.git.objects, commit).parents
+        for name in (*parents, commit):
+            there = repo.folders(repo.resolve(name))
+            if frozenset(there) in seen:
+                continue
+            seen.add(frozenset(there))
+            with suppress(CorruptionError):
+                found = moved_datasets(repo, there, goal, (name, onto))
+                if found:
+                    return {was: now for now, was in found.items()}
+    return {}
 
 
 def _go_on(
