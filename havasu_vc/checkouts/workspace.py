@@ -101,6 +101,13 @@ class Workspace:
         return has_workspace(self._repo.git)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """The datasets that the settings keep out of the living working copy."""
+        from havasu_vc.checkouts.living_place import left_out
+
+        return left_out(self._repo.git)
+
+    @property
     def living(self) -> LivingCopy | None:
         """The living working copy; None where there is none."""
         place = living_place(self._repo)

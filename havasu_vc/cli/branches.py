@@ -30,6 +30,7 @@ __all__ = [
     "open_to_switch",
     "tell_head",
     "tell_move",
+    "tell_update",
 ]
 
 
@@ -93,19 +94,30 @@ def follow(repo: Repo, branch: str, start: str | None) -> None:
 
 
 def tell_move(
-    invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False
+    invocation: Invocation,
+    repo: Repo,
+    was: str | None,
+    *,
+    created: bool = False,
+    renewed: bool = False,
+    start: str | None = None,
+    discarded: bool = False,
 ) -> None:
-    """Tell where HEAD is now, and in Kart's place that the working copy is brought there."""
-    if not created:
-        _tell_update(invocation, repo, was)
-    tell_head(invocation, repo, created=created)
-    if created:
-        _tell_update(invocation, repo, was)
+    """Tell where HEAD is now, and in Kart's place that the working copy is brought there.
+
+    HEAD `was` at a commit. A branch that was created, or put elsewhere as if it were new, may
+    have a `start` that is to be told of; where edits were `discarded` the working copy is
+    written wherever HEAD is.
+    """
+    as_new = created or (renewed and is_called_kart())
+    tell_head(invocation, repo, created=as_new, start=start)
+    if discarded or repo.head().commit != was:
+        tell_update(invocation, repo)
 
 
-def _tell_update(invocation: Invocation, repo: Repo, was: str | None) -> None:
-    """Tell as Kart does that the working copy followed HEAD, if that `was` at another commit."""
-    if is_called_kart() and repo.head().commit != was and (living := repo.workspace.living):
+def tell_update(invocation: Invocation, repo: Repo) -> None:
+    """Tell as Kart does that the working copy is written, if there is one."""
+    if is_called_kart() and (living := repo.workspace.living) is not None:
         invocation.say(f"Updating {living.name} ...")
 
 
@@ -124,13 +136,16 @@ def open_to_switch(invocation: Invocation) -> Repo:
     return repo
 
 
-def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
-    """Tell where HEAD is now."""
+def tell_head(
+    invocation: Invocation, repo: Repo, *, created: bool = False, start: str | None = None
+) -> None:
+    """Tell where HEAD is now, on a branch that was created from a `start` perhaps."""
     branch = repo.head_branch
     if branch is not None:
         if created and is_called_kart():
             upstream = next(each.upstream for each in repo.branches() if each.is_head)
-            track = "" if upstream is None else f" to track '{upstream}'"
+            track = "" if start is None else f" from '{start}'"
+            track = track if upstream is None else f" to track '{upstream}'"
             invocation.say(f"Creating new branch '{branch}'{track}...")
         else:
             invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")

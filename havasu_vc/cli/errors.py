@@ -17,10 +17,9 @@ import click
 
 from havasu_vc.cli.as_kart import (
     error_code,
-    error_text,
+    error_texts,
     in_karts_words,
     is_called_kart,
-    lines_after,
 )
 from havasu_vc.errors import ErrorKind, HavasuError
 
@@ -160,11 +159,12 @@ def _options(command: click.Command) -> set[str]:
 def _json_line(error: BaseException, code: int) -> str:
     """Return what a program reads of an exception."""
     text, hints = told(error)
-    kind = error.kind.value if isinstance(error, HavasuError) else _kind(error)
+    of_kind = error.kind if isinstance(error, HavasuError) else None
+    kind = _kind(error) if of_kind is None else of_kind.value
     return json_line(
         "error",
         code=kind,
-        message=_cut(in_karts_words(text)),
+        message=_cut(in_karts_words(error_texts(of_kind, text)[0])),
         hints=[_cut(in_karts_words(hint)) for hint in hints],
         exitCode=code,
     )
@@ -200,8 +200,12 @@ def error_lines(error: BaseException, command: str | None = None) -> list[str]:
     text, hints = told(error)
     if is_called_kart() and not sys.stderr.isatty():
         hints = ()  # a script compares what it reads with what Kart prints
-    lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
-    return [in_karts_words(line) for line in lines] + [*lines_after(text, command)]
+    kind = error.kind if isinstance(error, HavasuError) else None
+    first, *more = map(_short, error_texts(kind, text, command))
+    # What git says ends a command of Kart's as git says it.
+    begin = "" if first.startswith(("fatal: ", "error: ")) and is_called_kart() else "Error: "
+    lines = [f"{begin}{first}", *more, *(f"Hint: {_short(hint)}" for hint in hints)]
+    return [in_karts_words(line) for line in lines]
 
 
 _NOT_STAGED = "nothing is staged: `havasu-vc diff` shows what is edited and not committed"
@@ -303,7 +307,7 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
         case KeyboardInterrupt():
             text = "interrupted"
         case HavasuError():
-            text, hints = error_text(error.kind, error.message), error.hints
+            text, hints = error.message, error.hints
         case click.UsageError():
             text = error.format_message().strip()
             if error.ctx is not None:

@@ -27,6 +27,7 @@ from havasu_vc.cli.as_kart import (
     in_karts_words,
     is_called_kart,
     is_in_karts_place,
+    lines_said,
     results_on_stdout,
     stand_in,
     stands_in,
@@ -93,12 +94,15 @@ class Invocation:
         if self.quiet:
             return
         if self.json is None or not stands_in(click.get_current_context(silent=True)):
-            self._tell("text", text, err=aside or not results_on_stdout())
+            for line in lines_said(text):
+                self._tell("text", line, err=aside or not results_on_stdout())
 
     def note(self, text: str) -> None:
         """Tell the person something to know, on stderr."""
         if not self.quiet:
-            self._tell("note", text)
+            for line in lines_said(f"Note: {text}"):
+                kind = "note" if line.startswith("Note: ") else "text"
+                self._tell(kind, line.removeprefix("Note: "))
 
     def note_system(self) -> None:
         """Tell who makes a first repository of a system on which nobody has run this much."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from havasu_vc.cli.as_kart import results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.model.commits import ChangeCounts
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
     from havasu_vc.merging import MergeResult
     from havasu_vc.repo.results import CommitResult
 
-__all__ = ["changes_object", "counts_object", "merged_lines", "print_commit", "tell_commit"]
+__all__ = [
+    "changes_object",
+    "counts_object",
+    "merged_lines",
+    "print_commit",
+    "tell_bare_commit",
+    "tell_commit",
+]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
@@ -45,6 +53,8 @@ def tell_commit(
     if info is not None and result.commit is not None:
         where = result.branch or "detached HEAD"
         subject = info.message.partition("\n")[0]
+        if is_called_kart():
+            subject = info.message.replace("\n", " ")
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
     elif result.as_edits:
         invocation.say("In the working copy, not committed:")
@@ -56,13 +66,27 @@ def tell_commit(
         invocation.say(here if result.notes else "Nothing changed, nothing is committed")
     if results_on_stdout() and info is not None:
         # As Kart tells it, which scripts read.
-        for line in summary_lines(_summary(repo, result)):
+        lines = [*summary_lines(_summary(repo, result))]
+        for line in lines if lines or not is_called_kart() else [""]:
             invocation.say(line)
         date = format_date(info.commit_time, info.commit_offset, pad=True)
         invocation.say(f"  Date: {date}")
     else:
         for line in change_lines(result.changes, result.meta):
             invocation.say(line)
+    invocation.notes(result.notes)
+
+
+def tell_bare_commit(
+    invocation: Invocation, repo: Repo, result: CommitResult, *, here: bool = True
+) -> None:
+    """Tell of a commit by its id alone, as Kart does where a patch is applied.
+
+    Where it is not `here`, at HEAD, the working copy does not follow.
+    """
+    invocation.say(f"Commit {result.commit}")
+    if here:
+        tell_update(invocation, repo)
     invocation.notes(result.notes)
 
 

@@ -327,11 +327,16 @@ def is_installed(repository: GitRepository) -> bool:
 
 
 def _sends_data(repository: GitRepository) -> bool:
-    """Whether the hook that git runs is ours, or one of the user's that runs what ours does."""
+    """Whether the hook that git runs is ours, or one of the user's that runs what ours does.
+
+    Kart's own in a bare repository of Kart's, whose datasets are git objects, is as good.
+    """
     path = _hook_path(repository)
     if repository.config.get("core.hooksPath") is not None:
         place = repository.git("rev-parse", "--git-path", "hooks/pre-push").text
         path = (repository.work_tree or repository.git_directory) / place
+    if repository.follows_kart and "kart lfs+ pre-push" in _hook_text(path):
+        return True
     return _is_our_hook(path) or "havasu-vc data push" in _hook_text(path)
 
 

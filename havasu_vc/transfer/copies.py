@@ -454,6 +454,8 @@ def add_datasets(
         )
     there = living.untracked()
     for each in tables:
+        if each in repo.datasets():
+            raise NotFoundError(f"the table {each!r} is a dataset already")
         if each not in there:
             raise NotFoundError(
                 f"the working copy has no table {each!r} that is no dataset yet",

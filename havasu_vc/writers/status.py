@@ -67,6 +67,8 @@ class RepositoryStatus:
     """Datasets that the settings leave out of the working copy."""
     untracked: Sequence[str] | None = None
     """Tables of the working copy that are no dataset; None where that is not asked."""
+    nowhere: bool = False
+    """Whether it is to be said that there is no working copy, nor can be one."""
     unread: bool = False
     """Whether a part of the working copy could not be looked at."""
     spatial_filter: Mapping[str, str] | None = None
@@ -160,6 +162,8 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
         if status.changes is not None and status.changes.has_changes:
             lines += ["", "Changes in working copy since the merge began:", ""]
             lines += summary_lines(status.changes)
+    elif status.nowhere:
+        lines += ["No working copy", '  (use "havasu-vc checkout" to create a working copy)']
     elif status.changes is None:
         lines.append("Nothing to commit")
     elif not status.changes.has_changes:

@@ -12,7 +12,14 @@ import click
 
 from havasu_vc.checkouts import CheckoutRequest
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
+from havasu_vc.cli.branches import (
+    find_goal,
+    follow,
+    head_object,
+    open_to_switch,
+    tell_move,
+    tell_update,
+)
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
@@ -200,14 +207,18 @@ class _Here:
         if self.names or self.branch:
             was = repo.head().commit
             created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)
-            tell_move(invocation, repo, was, created=created)
+            start = self.names[0] if self.names and self.branch is not None else None
+            tell_move(invocation, repo, was, created=created, start=start, discarded=self.discard)
             # As in Kart, whose checkout of a revision makes the working copy that there is to be.
             lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
             if self.tables is None and not (limited or lacks or chosen):
                 _print(invocation, repo, created=created)
                 return
         if chosen:
+            before = repo.workspace.left_out
             repo.workspace.choose_datasets(self.take, self.leave, discard=self.discard)
+            if repo.workspace.left_out != before:
+                tell_update(invocation, repo)
             if repo.workspace.living is not None:
                 _print(invocation, repo, created=created)
                 return
@@ -218,6 +229,8 @@ class _Here:
         else:
             made = repo.workspace.check_out(self.tables, discard=self.discard)
             _tell(invocation, repo, made, created)
+            if self.discard:
+                tell_update(invocation, repo)
 
 
 def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> None:

@@ -10,7 +10,12 @@ import click
 
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.branches import head_object
-from havasu_vc.cli.commands.checkout import copy_object, tables_object, tell_tables
+from havasu_vc.cli.commands.checkout import (
+    copy_object,
+    tables_object,
+    tell_karts,
+    tell_tables,
+)
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
@@ -144,8 +149,11 @@ def _check_out(
     """Make the tables or the working copy of a clone, where it is to have some."""
     if living and wanted and repo.datasets():
         made = repo.workspace.create_living()
-        invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
-        invocation.notes(made.notes)
+        if is_called_kart() and repo.git.is_kart:
+            tell_karts(invocation, repo, made)
+        else:
+            invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+            invocation.notes(made.notes)
         repo.finish_clone()
         _print(invocation, repo, fetched, copy=copy_object(made))
     elif not wanted or repo.git.is_bare or repo.git.is_kart or not repo.datasets():

@@ -254,7 +254,7 @@ class _EmptyRepositoryError(click.ClickException):
     exit_code = 42
 
     def __init__(self) -> None:
-        super().__init__('Empty repository.\n  (use "kart import" to add some data)')
+        super().__init__("there is no commit yet")
 
 
 def _no_working_copy() -> NoWorkingCopyError:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "kind_of_dataset"]
 
+_PAGES_OF_KART = "https://docs.kartproject.org/en/latest/pages/development"
 # Kinds that are listed and left untouched, by the names of their folders.
 _OTHER_KINDS: dict[str, dict[str, object]] = {
     "raster-dataset.v1": {"type": "raster", "version": 1},
@@ -123,6 +124,12 @@ command.add_command(remove_datasets, "rm")
 def version(invocation: Invocation, output_format: str) -> None:
     """Tell the version of the repository's format."""
     repo = invocation.open_repo(oldest=True)
+    if is_called_kart():
+        click.echo(
+            "The command `kart data version` is deprecated - use `kart data ls "
+            "--with-dataset-types` instead.",
+            err=True,
+        )
     number = kart_version(repo.git)
     if number is None:
         branding, number = "havasu", 1
@@ -134,6 +141,9 @@ def version(invocation: Invocation, output_format: str) -> None:
         click.echo(json.dumps(value, indent=2))
     elif branding != "havasu" and is_called_kart():
         click.echo(f"This Kart repo uses Datasets v{number}")
+        if number > 1:
+            page = f"{_PAGES_OF_KART}/table_v{number}.html"
+            click.echo(f"(See {page}")
     else:
         name = "Havasu" if branding == "havasu" else "Kart"
         click.echo(f"This repository uses {name} datasets, version {number}")

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
@@ -96,6 +98,9 @@ def mv(
     repo = invocation.open_repo()
     result = repo.move_dataset(dataset, path, message=message)
     tell_commit(invocation, repo, result)
+    if is_called_kart():
+        invocation.say(f"Renamed {dataset} -> {path}")
+        tell_update(invocation, repo)
 
 
 @click.command("rm", cls=Command)
@@ -122,4 +127,5 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     result = repo.remove_datasets(datasets, message=message)
     gone = {path: ChangeCounts(deletes=count) for path, count in rows.items()}
     meta = dict.fromkeys(gone, ("schema.json",))
+    tell_update(invocation, repo)
     tell_commit(invocation, repo, replace(result, changes=gone, meta=meta))

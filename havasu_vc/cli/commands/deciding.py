@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_format
-from havasu_vc.cli.as_kart import is_in_karts_place
+from havasu_vc.cli.as_kart import in_karts_words, is_in_karts_place
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, Command, json_option, output_option
@@ -108,7 +109,10 @@ def conflicts(
     if output is None:
         how = replace(options, color=invocation.colored(sys.stdout))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
-            count = write(found, out, how, summary)
+            told = io.StringIO()
+            counts = summary > 1 and name == "text"
+            count = write(found, told if counts else out, how, summary)
+            out.write(in_karts_words(told.getvalue()))
     elif name == "geojson" and folder_for_geojson(output, as_kart=as_kart):
         count = write(found, sys.stdout, replace(options, directory=output), summary)
     else:
@@ -185,6 +189,8 @@ def resolve(
     havasu-vc resolve trees:feature:500 --column species=theirs
     havasu-vc resolve --all --with=ours
     """
+    if not (choice or columns or file or renumber):
+        raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     # Without labels Kart renumbers all that can be.
     if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")
@@ -193,8 +199,6 @@ def resolve(
         if name in sides:
             raise InvalidArgumentError(f"column {name!r} is given twice")
         sides[name] = "base" if side == "ancestor" else side
-    if not (choice or sides or file or renumber):
-        raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     repo = invocation.open_repo()
     count = repo.resolve_conflicts(
         labels,

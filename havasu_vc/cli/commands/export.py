@@ -62,7 +62,8 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     if chosen is None and colon and rest and (known := _DRIVERS.get(name.lower())) is not None:
         return known, Path(rest)
     if chosen is None and re.fullmatch(r"[A-Za-z ]{2,}", name) and colon and rest[:2] != "//":
-        if name.lower() not in FOLDER_EXPORTS and not file.parent.is_dir():
+        as_kart = is_called_kart()  # which takes whatever stands there for a format
+        if name.lower() not in FOLDER_EXPORTS and (as_kart or not file.parent.is_dir()):
             raise click.UsageError(
                 f"there is no format {name!r} to export to; `--list-formats` lists them"
             )

@@ -14,6 +14,7 @@ import click
 
 from havasu_vc.cli.arguments import parse_names, parse_source, parse_tile
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
@@ -247,6 +248,8 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replace
     invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
     tell_import(invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry)
+    if not dry:
+        tell_update(invocation, repo)
 
 
 def _options(reading: SourceOptions, raster: RasterReading) -> SourceOptions:

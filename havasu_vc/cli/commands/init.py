@@ -91,12 +91,12 @@ def command(
     except OSError as error:
         raise StorageError(f"{place} cannot be made: {error.strerror}") from error
     if (is_called_kart() and any(place.iterdir())) or (place / ".kart").exists():
-        raise StateError(f'"{place}" isn\'t empty')
+        shown = place.resolve() if is_called_kart() else place
+        raise StateError(f'"{shown}" isn\'t empty')
     repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
     if repo.git.is_kart or kart:
         stand_in()
-    kind = "bare repository" if bare else "repository"
-    invocation.say(f"Initialized {kind} in {repo.path}")
+    _tell_made(invocation, repo, bare=bare, empty=source is None)
     invocation.note_system()
     if location is not None:
         repo.workspace.plan_living(location)
@@ -115,6 +115,15 @@ def command(
         "imported": imported,
     }
     invocation.result("havasu.init/v1", value)
+
+
+def _tell_made(invocation: Invocation, repo: Repo, *, bare: bool, empty: bool) -> None:
+    kind = "bare repository" if bare else "repository"
+    invocation.say(f"Initialized {kind} in {repo.path}")
+    if is_called_kart() and empty:
+        invocation.say(
+            f"Created an empty repository at {repo.path} — import some data with `kart import`"
+        )
 
 
 def _limits(text: str, folder: Path) -> SpatialFilter:

@@ -9,7 +9,7 @@ import click
 
 from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import head_object
+from havasu_vc.cli.branches import head_object, tell_update
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.errors import EXIT_CODES
 from havasu_vc.cli.invocation import Invocation
@@ -87,6 +87,7 @@ def command(
         repo.abort_merge()
         invocation.result("havasu.head/v1", head_object(repo))
         invocation.say("The merge is dropped; HEAD is where it was")
+        tell_update(invocation, repo)
         return 0
     if go_on:
         _continue(invocation, repo, request.message)
@@ -157,6 +158,7 @@ def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
     elif result.commit is not None:
         invocation.result("havasu.head/v1", head_object(repo))
         invocation.say(f"Merge committed as {result.commit}")
+        tell_update(invocation, repo)
 
 
 def _message(
@@ -209,6 +211,8 @@ def _tell(
         return
     for line in merge_lines(report):
         invocation.say(line)
+    if result.commit is not None and report.kind != "up-to-date" and not report.dry_run:
+        tell_update(invocation, repo)
     if not report.conflicts:
         for line in merged_lines(repo, result):
             invocation.say(line)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_names
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, message_options, style_option
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.results import tell_bare_commit, tell_commit
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -173,6 +174,9 @@ def set_items(
         result = repo.set_meta(dataset, items, message=message)
         if repo.git.follows_kart and result.commit is None:
             raise NoChangesError("nothing changed, nothing is committed")
+    if is_called_kart() and results_on_stdout():
+        tell_bare_commit(invocation, repo, result)
+        return
     tell_commit(invocation, repo, result)
 
 
@@ -261,4 +265,9 @@ def commit_files(
     with repo.amending() if amend else nullcontext() as amended:
         text = message or (amended.message if amended is not None else "")
         result = repo.commit_files(files, text, ref=ref, allow_empty=allow_empty)
+    if is_called_kart() and results_on_stdout() and result.commit is not None:
+        invocation.say("Committing...")
+        invocation.say(f"Committed as: {result.commit}")
+        tell_update(invocation, repo)
+        return
     tell_commit(invocation, repo, result)

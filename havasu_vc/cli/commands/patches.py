@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from havasu_vc.cli.arguments import parse_size
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_stdout
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import (
@@ -23,7 +24,7 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.requests import Spelt, takes, without_it
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.results import tell_bare_commit, tell_commit
 from havasu_vc.editing import PatchRequest
 from havasu_vc.errors import NoWorkingCopyError
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
@@ -99,16 +100,13 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
     if amend and request.ref is not None:
         raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     repo = invocation.open_repo()
-    living = repo.workspace.living if is_called_kart() else None
     if not request.commit and is_in_karts_place(repo.git) and repo.workspace.living is None:
         raise NoWorkingCopyError("--no-commit requires a working copy")
     with repo.amending() if amend else nullcontext():
         result = repo.apply_patch.by(request)
     if results_on_stdout() and result.commit is not None:
-        invocation.say(f"Commit {result.commit}")
-    if living is not None and request.ref is None:
-        invocation.say(f"Updating {living.name} ...")
-    if results_on_stdout() and result.commit is not None:
-        invocation.notes(result.notes)
+        tell_bare_commit(invocation, repo, result, here=request.ref is None)
         return
+    if request.ref is None:
+        tell_update(invocation, repo)
     tell_commit(invocation, repo, result, dry_run=not request.commit)

@@ -56,9 +56,13 @@ def remote(
     if not arguments and invocation.json is None:
         for name, url, place in repo.remotes():
             shown = visible(name)
-            click.echo(f"{shown}\t{visible(hidden_secrets(url))}" if verbose else shown)
-            if verbose and place is not None:
-                click.echo(f"{shown}\t{visible(hidden_secrets(place))} (data)")
+            if not verbose:
+                click.echo(shown)
+                continue
+            to = repo.git.config.get(f"remote.{name}.pushurl") or url
+            for each, what in ((url, "fetch"), (to, "push"), (place, "data")):
+                if each is not None:
+                    click.echo(f"{shown}\t{visible(hidden_secrets(each))} ({what})")
         return
     text = repo.git.git("remote", *arguments).text if arguments else ""
     if data is not None:

@@ -8,7 +8,7 @@ import click
 
 from havasu_vc.checkouts import ResetRequest
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import head_object, tell_head
+from havasu_vc.cli.branches import head_object, tell_head, tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
@@ -53,8 +53,11 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
         mode = "hard" if request.discard or is_called_kart() else "mixed"
     if request.discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
+    was = repo.head().commit
     commit = repo.reset.by(replace(request, mode=mode))
     invocation.result("havasu.reset/v1", head_object(repo))
+    if mode == "hard" or repo.head().commit != was:
+        tell_update(invocation, repo)
     if repo.head_branch is None:
         tell_head(invocation, repo)
         return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
+from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
@@ -64,6 +65,7 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         require_no_merge_of_kart(repo.git)
         found = _there(repo, request) if is_called_kart() else request
         if found is None:
+            tell_update(invocation, repo)
             return
         request = found
         overwritten = _drop_overwritten(invocation, repo, request)
@@ -73,6 +75,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         if request.columns:
             raise click.UsageError("--column goes with --source; edits are dropped by dataset")
         _drop_edits(invocation, repo, request.filters, dry_run=request.dry_run)
+        if as_kart:
+            tell_update(invocation, repo)
         return
     dropped = _drop_named_rows(repo, request)
     try:
@@ -82,6 +86,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             raise
         result = CommitResult(None, repo.head_branch, {}, as_edits=True)
     nothing = result.commit is None and not dropped and not (request.dry_run or result.as_edits)
+    if as_kart:
+        tell_update(invocation, repo)
     if nothing and as_kart:
         _print(invocation, result, overwritten, dry_run=False)
         if not overwritten:

@@ -163,7 +163,8 @@ def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -
     if tabular is not None and location is not None:
         kept = {name: tabular[name] for name in ("type", "status")}
         parts = {"tabular": {"location": location, **kept}, **parts}
-    return replace(printed, parts=parts, untracked=printed.untracked if untracked else None)
+    new = printed.untracked if untracked else None
+    return replace(printed, parts=parts, untracked=new, nowhere=repo.git.is_bare)
 
 
 def _untracked_lines(tables: Sequence[str]) -> list[str]:

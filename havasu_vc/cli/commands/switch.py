@@ -76,7 +76,7 @@ def command(
         if renewed == repo.head_branch:
             mode = "hard" if request.discard else "keep"
             repo.reset(start, mode=mode, discard=request.discard)
-            _tell(invocation, repo, was)
+            _tell(invocation, repo, was, request, start=name, renewed=True)
             return
         repo.create_branch(renewed, start, force=True)
         request = replace(request, create=False, start=None)
@@ -88,7 +88,14 @@ def command(
             request = _to_branch(repo, request, guess=guess)
         repo.switch.by(request)
         follow(repo, request.target, request.start)
-    _tell(invocation, repo, was, created=request.create)
+    _tell(
+        invocation,
+        repo,
+        was,
+        request,
+        start=None if made is None else name,
+        renewed=renewed is not None,
+    )
 
 
 def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequest:
@@ -112,7 +119,24 @@ def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequ
     return replace(request, target=goal.name, start=goal.remote, create=goal.remote is not None)
 
 
-def _tell(invocation: Invocation, repo: Repo, was: str | None, *, created: bool = False) -> None:
-    value: Switched = {**head_object(repo), "created": created}
+def _tell(
+    invocation: Invocation,
+    repo: Repo,
+    was: str | None,
+    request: SwitchRequest,
+    *,
+    start: str | None,
+    renewed: bool,
+) -> None:
+    value: Switched = {**head_object(repo), "created": request.create}
     invocation.result("havasu.switch/v1", value)
-    tell_move(invocation, repo, was, created=created)
+    known = {branch.name for branch in repo.branches()}
+    tell_move(
+        invocation,
+        repo,
+        was,
+        created=request.create,
+        renewed=renewed,
+        start=start if start in known else None,
+        discarded=request.discard,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -65,19 +66,22 @@ def create_workingcopy(
     havasu-vc create-workingcopy --spatial-filter "EPSG:4326;174.6,-41.4,174.9,-41.2"
     """
     repo = invocation.open_repo()
-    delete = _may_go(repo, delete)
+    delete = _may_go(repo, delete, location)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)
+    before = repo.workspace.living if delete else None
     result = repo.workspace.create_living(location, anew=delete, discard=discard)
     invocation.result("havasu.create-workingcopy/v1", copy_object(result))
     if is_called_kart() and repo.git.is_kart:
+        if before is not None:
+            invocation.say(f"Deleting existing working copy at {before.name}")
         tell_karts(invocation, repo, result)
         return
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
 
 
-def _may_go(repo: Repo, given: bool | None) -> bool:
+def _may_go(repo: Repo, given: bool | None, location: str | None) -> bool:
     """Return whether a working copy that is there may go; in Kart's repositories, as Kart asks."""
     if not repo.git.is_kart or repo.git.is_bare:
         return given is not False
@@ -89,6 +93,8 @@ def _may_go(repo: Repo, given: bool | None) -> bool:
     if living is None:
         return given is not False
     said = f"A tabular working copy is already configured at {living.name}"
+    if location is not None and PurePath(location).name != living.name:
+        said += f", not at {location}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidArgumentError(
             said,

@@ -273,7 +273,8 @@ def test_a_lost_race(server: Path, run: Run, tmp_path: Path, csv_file: Path) -> 
 def test_remote_hides_passwords(run: Run, repo: Path) -> None:
     succeed(run("remote", "add", "web", "https://me:secret@example.org/x.git"))
     listed = succeed(run("remote", "-v"))
-    assert listed.stdout == "web\thttps://me@example.org/x.git\n"
+    shown = "web\thttps://me@example.org/x.git"
+    assert listed.stdout == f"{shown} (fetch)\n{shown} (push)\n"
     assert succeed(run("remote")).stdout == "web\n"
 
 

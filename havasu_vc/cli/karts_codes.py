@@ -1,0 +1,75 @@
+"""The exit codes with which Kart ends where this program has others, by text and by command."""
+
+from __future__ import annotations
+
+from havasu_vc.errors import ErrorKind
+
+__all__ = ["CODES", "CODES_OF_COMMANDS", "SPELT"]
+
+SPELT = r".*[\^~{].*"
+"""A text spelt as only a revision is, which names no dataset."""
+CODES: tuple[tuple[str, int], ...] = (
+    ("Failed to parse JSON patch file", 1),
+    ("Patch contains no author or head information", 2),
+    ("Invalid value for (branch|create): A branch named '.+' already exists", 2),
+    (".+ cannot be used as a name: ", 20),
+    ("Merge cannot be completed until", 20),
+    ("There are still unresolved meta-item conflicts", 20),
+    ("Cannot import to .+ - already exists in repository", 31),
+    ("Dataset path '.+' conflicts with existing path", 31),
+    ("Ambiguous argument '.+'", 40),
+    ("No table specified", 49),
+)
+"""Exit codes of texts of Kart's where another program would have that of the kind of error."""
+_GIT_SAYS = "git says: "
+CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
+    ("add-dataset", ErrorKind.NOT_FOUND, "", 44),
+    ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
+    ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
+    ("apply", ErrorKind.NO_BRANCH, "", 40),
+    ("branch", ErrorKind.INVALID_ARGUMENT, "there is a branch .+ already", 128),
+    ("branch", ErrorKind.NO_BRANCH, "", 1),
+    ("branch", ErrorKind.STATE, f"{_GIT_SAYS}.+ is not fully merged", 1),
+    ("push", ErrorKind.NOT_FOUND, "there is no remote", 128),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}.+ already exists", 3),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}No such remote", 2),
+    ("pull", ErrorKind.NO_BRANCH, "branch .+ follows no other branch", 2),
+    ("tag", ErrorKind.NO_REVISION, "there is no tag ", 1),
+    ("tag", ErrorKind.NO_REVISION, "", 128),
+    ("tag", ErrorKind.INVALID_ARGUMENT, "there is a tag .+ already", 128),
+    ("checkout clone create-workingcopy", ErrorKind.NO_SOURCE, ".+ cannot be read: ", 2),
+    ("clone fetch push", ErrorKind.STATE, _GIT_SAYS, 128),
+    ("upgrade", ErrorKind.NO_REPOSITORY, "", 2),
+    ("upgrade", ErrorKind.NO_CHANGES, "", 20),
+    ("commit", ErrorKind.NO_DATASET, "", 44),
+    ("commit", ErrorKind.STATE, "there is no workspace to commit from", 45),
+    ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is there already", 20),
+    ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
+    ("diff export show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
+    ("meta", ErrorKind.SCHEMA_VIOLATION, "key column .+ cannot be dropped", 20),
+    ("diff show", ErrorKind.INVALID_ARGUMENT, f"'{SPELT}' is neither a revision", 47),
+    ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
+    ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
+    ("commit-files diff meta show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
+    ("checkout switch", ErrorKind.NO_BRANCH, "there is no commit yet for a branch", 47),
+    ("checkout switch", ErrorKind.STATE, f"{_GIT_SAYS}a branch named .+ already exists", 2),
+    ("create-patch show", ErrorKind.NO_REVISION, r"no commit is named '.*\.\.", 2),
+    ("export", ErrorKind.NO_DATASET, "", 2),
+    ("import", ErrorKind.INVALID_ARGUMENT, "there is a dataset .+ already", 31),
+    ("import", ErrorKind.INVALID_ARGUMENT, r".+ has [\d,]+ layers", 49),
+    ("import", ErrorKind.INVALID_FILE, ".+: files of type .+ cannot be imported", 2),
+    ("import", ErrorKind.INVALID_NAME, ".+ cannot tell it from the dataset ", 31),
+    ("import", ErrorKind.INVALID_NAME, "", 20),
+    ("import", ErrorKind.NO_SOURCE, "there is no layer ", 49),
+    ("commit restore", ErrorKind.NOT_FOUND, "there is no commit yet", 42),
+    ("diff", ErrorKind.NOT_FOUND, "there is no commit yet", 47),
+    ("log", ErrorKind.NOT_FOUND, "there is no commit yet", 128),
+    ("merge", ErrorKind.CONFLICT, r"[\d,]+ conflicts? (is|are) not resolved", 20),
+    ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
+    ("mv", ErrorKind.NO_DATASET, "", 40),
+)
+"""Exit codes in Kart's repositories: of which commands, kinds and beginnings of texts.
+
+Kart says in other places of its code than ours what went wrong, so that one kind of error has
+another code with each command. Whatever does not stand here has the code of its kind.
+"""

@@ -1,0 +1,451 @@
+"""Errors and lines of results as Kart says them, where this program says something else.
+
+The tables that `as_kart` looks things up in. A pattern is of a whole text, but where it says
+so; what is said instead may take parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from havasu_vc.cli.karts_codes import SPELT
+from havasu_vc.errors import ErrorKind
+
+__all__ = ["AMBIGUOUS", "SAID", "TEXTS", "WORDS"]
+
+WORDS: Mapping[ErrorKind, str] = MappingProxyType(
+    {
+        ErrorKind.NO_REPOSITORY: "Current directory is not an existing Kart repository",
+        ErrorKind.NO_CHANGES: "No changes to commit",
+    }
+)
+_UNCOMMITTED = "You have uncommitted changes in your working copy."
+_FIRST = (
+    "\nCommit these changes first (`kart commit`) or just discard them by adding the option "
+    "`--discard-changes`."
+)
+_OR_RESTORE = (
+    "\nCommit these changes (`kart commit`) or discard these changes (`kart restore`) first."
+)
+_HOW_TO_TELL_APART = (
+    "\nUse '--' to separate paths from revisions, like this:"
+    "\n'kart <command> [<revision>...] -- [<filter>...]'"
+)
+AMBIGUOUS = "Ambiguous argument '"
+_BRANCH_IS_THERE = r"git says: a branch named '(.+)' already exists"
+_BARE = 'Repository is "bare": it has no working copy.'
+_NO_WORKING_COPY = 'Repository has no working copy.\n  (use "kart create-workingcopy")'
+TEXTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "fetch push pull",
+        r"git says: ('.+' does not appear to be a git repository)",
+        r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
+        r"Please make sure you have the correct access rights\nand the repository exists.",
+    ),
+    (
+        "push",
+        "there is no remote",
+        "fatal: No configured push destination.\nEither specify the URL from the command-line or "
+        "configure a remote repository using\n\n    git remote add <name> <url>\n\nand then push "
+        "using the remote name\n\n    git push <name>",
+    ),
+    (
+        "push",
+        "git says: (src refspec .+)",
+        r"error: \1\nerror: failed to push some refs to the remote",
+    ),
+    (
+        "pull",
+        "branch '.+' follows no other branch",
+        "Invalid value for repository: Please specify the remote you want to fetch from",
+    ),
+    (
+        "branch",
+        "HEAD is on branch '(.+)', which therefore stays",
+        r"Cannot delete the branch '\1' which you are currently on.",
+    ),
+    (
+        "branch",
+        r"git says: The branch '(.+)' is not fully merged\.",
+        r"error: The branch '\1' is not fully merged.\n"
+        r"If you are sure you want to delete it, run 'git branch -D \1'.",
+    ),
+    ("merge", "give a revision to merge, --continue or --abort", "Missing argument 'COMMIT'."),
+    (
+        "merge",
+        "--no-ff and --ff-only contradict each other",
+        "Invalid value for --ff-only: Conflicting parameters: --no-ff & --ff-only",
+    ),
+    (
+        "resolve",
+        "say how: --with, .*",
+        "Choose a resolution using --with or --with-file or --renumber",
+    ),
+    ("resolve", "name conflicts, or all of them with --all", "Missing argument: CONFLICT_LABEL"),
+    (
+        "resolve",
+        "conflicts are resolved in one way at a time",
+        "Illegal usage: '--with' is mutually exclusive with '--with-file'.",
+    ),
+    ("resolve", "no conflict that waits is named '(.+)'", r"No conflict found at \1"),
+    (
+        "resolve",
+        r"Invalid value for '--with-file': '(.+)': No such file or directory",
+        r"Invalid value for '--with-file': File '\1' does not exist.",
+    ),
+    (
+        "commit-files",
+        "the commit has no message: -m gives one",
+        "Aborting commit due to empty commit message.",
+    ),
+    (
+        "commit-files",
+        "'(.+)' gives no item a value",
+        r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
+    ),
+    ("create-patch", r"Missing argument 'COMMIT'\.", "Missing argument 'REFISH'."),
+    ("switch", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
+    (
+        "checkout",
+        "No dataset (.+) at HEAD",
+        r"Invalid value for not-dataset: No dataset \1 at commit HEAD",
+    ),
+    (
+        "merge",
+        "a merge of Kart's, of .+, is half done",
+        "A merge is already ongoing - see `kart merge --abort` or `kart merge --continue`",
+    ),
+    (
+        "",
+        "a merge of Kart's, of .+, is half done",
+        '`kart COMMAND` does not work while the Kart repo is in "merging" state.\n'
+        "Use `kart merge --abort` to abandon the merge and get back to the previous state.",
+    ),
+    (
+        "",
+        "there is no merge to go on with, nor a rebase, cherry-pick or revert",
+        '`kart COMMAND` only works when the Kart repo is in "merging" state, but it is in "normal" '
+        "state.",
+    ),
+    ("add-dataset", "the table '(.+)' is a dataset already", r"Table '\1' is already tracked"),
+    (
+        "create-workingcopy",
+        r"(A tabular working copy is already configured at .+), not at .+",
+        r"\1\nEither delete it with --delete-existing, or just abandon it with "
+        "--no-delete-existing.",
+    ),
+    (
+        "create-workingcopy",
+        r"(A tabular working copy is already configured at .+)",
+        r"\1\nSpecify --delete-existing to delete and recreate it.",
+    ),
+    ("data diff export log meta", r"no commit is named '(.+)'", r"\1 is not a ref, commit or tree"),
+    (
+        "export",
+        "there is no format '(.+)' to export to; .*",
+        r"Destination format \1 not recognized",
+    ),
+    (
+        "export",
+        "Missing argument .*|No such option '--[ld][cs]c?o'.*",
+        "Usage: kart table-export DATASET [EXPORT_TYPE:]DESTINATION",
+    ),
+    ("log", "--graph prints text of datasets; .*", "JSON output and --graph and not compatible"),
+    (
+        "log",
+        "there is no commit yet",
+        "fatal: your current branch 'main' does not have any commits yet",
+    ),
+    ("commit", "there is no dataset '.+' at HEAD", "No changes to commit"),
+    (
+        "commit",
+        "the message is empty; nothing is committed",
+        "Aborting commit due to empty commit message.",
+    ),
+    (
+        "import",
+        "'(.+)' cannot be used as a name: it names a drive",
+        "Dataset path '\\1' may not contain any of these characters: :<>\"|?*",
+    ),
+    (
+        "import",
+        "'(.+)' cannot be used as a name: '.+' begins with a dot",
+        r"Dataset path '\1' may not contain a component starting or ending with a '.'",
+    ),
+    (
+        "import",
+        "'(.+)' cannot be used as a name: '(.+)' is reserved on Windows",
+        r"Dataset path '\1' may not contain a component called \2",
+    ),
+    ("import", "there is no layer '(.+)' in .+", r"Table '\1' not found"),
+    (
+        "import",
+        r"(.+) is the working copy of this repository",
+        "Import-source is already inside working-copy.\n"
+        "The `kart import` command creates a new Kart dataset by copying from an import-source "
+        "that is external to Kart.\n"
+        "To have Kart start tracking a table that is already inside the working copy, use `kart "
+        "add-dataset TABLENAME`\n"
+        "To see a list of tables inside the working copy that are untracked, use `kart status "
+        "--list-untracked-tables`",
+    ),
+    (
+        "checkout clone",
+        r"(.+) cannot be read: (No such file or directory)",
+        r"Invalid value for '--spatial-filter': '\1': \2",
+    ),
+    (
+        "diff show",
+        r"(.+) cannot be read: No such file or directory",
+        r"Invalid value for '--html-template': Path '\1' does not exist.",
+    ),
+    (
+        "clone",
+        "a clone takes no spatial filter by its name, .+",
+        "Sorry, loading spatial references by reference is not yet supported",
+    ),
+    ("apply", r"Invalid value for 'PATCH': (.*)", r"Invalid value for 'PATCH_FILE': \1"),
+    ("apply", r"Missing argument 'PATCH'\.", "Missing argument 'PATCH_FILE'."),
+    (
+        "data rm",
+        r"Missing argument 'DATASET\.\.\.'\.",
+        "Specify a dataset to delete: eg `kart data rm DATASET`",
+    ),
+    (
+        "meta",
+        "'(.+)' gives no item a value",
+        r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
+    ),
+    (
+        "meta",
+        "there is no dataset '(.+)' at HEAD",
+        r"Patch contains changes for dataset '\1' which is not in this repository",
+    ),
+    (
+        "meta",
+        "the value of schema.json is not JSON: (.*)",
+        r"Invalid value: schema.json is not valid JSON:\n\1",
+    ),
+    (
+        "",
+        r"(?:No such|there is no) command '(.+?)'.*",
+        r"kart: '\1' is not a kart command. See 'kart --help'.",
+    ),
+    (
+        "add-dataset",
+        r"the working copy has no table '(.+)' that is no dataset yet",
+        r"Table '\1' is not found\n\nTry running 'kart status --list-untracked-tables'",
+    ),
+    ("mv", r"there is no dataset '(.+)' at HEAD", r"Dataset '\1' not found in repository"),
+    (
+        "mv",
+        r"'(.+)' cannot be used as a name: there is a dataset of that name",
+        r"Dataset '\1' already exists in repository",
+    ),
+    ("export", r"there is no dataset '(.+)' at .+", r"No such dataset: \1"),
+    (
+        "data rm",
+        r"there is no dataset '(.+)' at HEAD",
+        r"Cannot delete dataset at path '\1' since it does not exist",
+    ),
+    ("init", '"(.+)" isn\'t empty', 'Invalid value for directory: "\\1" isn\'t empty'),
+    ("clone", r"git says: (.+)", r"fatal: \1\nError: Error calling git clone"),
+    ("branch remote", r"git says: (.+)", r"error: \1"),
+    ("branch", r"there is no branch '(.+)'", r"error: branch '\1' not found."),
+    ("branch", r"there is a branch '(.+)' already", r"fatal: a branch named '\1' already exists"),
+    ("tag", r"there is no tag '(.+)'", r"error: tag '\1' not found."),
+    ("tag", r"there is a tag '(.+)' already", r"fatal: tag '\1' already exists"),
+    ("fetch push pull", r"git says: (src refspec .+|failed to push .+)", r"error: \1"),
+    ("fetch push pull", r"git says: (.+)", r"fatal: \1"),
+    ("switch", r"there is no branch '(.+)'", r"Branch '\1' not found."),
+    ("switch", r"Missing argument 'BRANCH'\.", "Missing argument: REFISH"),
+    ("apply", r"there is no branch '(.+)'", r"No such ref refs/heads/\1"),
+    ("restore", r"no commit is named '(.+)'", r"\1 is not a commit or tree"),
+    ("reset", r"no commit is named '(.+)'", r"\1 is not a commit"),
+    (
+        "show",
+        r"no commit is named '(.+\.\..+)'",
+        r"Invalid value: Can only show a single revision - can't show \1",
+    ),
+    (
+        "show",
+        r"'(.+\.\..+)' is neither a revision nor a dataset",
+        r"Invalid value: Can only show a single revision - can't show \1",
+    ),
+    (
+        "create-patch",
+        r"no commit is named '(.+\.\..+)'",
+        r"Invalid value for refish: Can only create-patch for a single ref-ish - "
+        r"can't create-patch for \1",
+    ),
+    ("diff", r"no commit is named '(.+)'", r"\1 is not a ref, commit or tree"),
+    ("diff", r"there is no commit yet", "HEAD is not a ref, commit or tree"),
+    (
+        "diff",
+        r"a bare repository has no working copy to compare with",
+        "Cannot generate working copy diff:\n" + _BARE,
+    ),
+    (
+        "diff",
+        r"there is no working copy at .+",
+        "Cannot generate working copy diff:\n" + _NO_WORKING_COPY,
+    ),
+    (
+        "commit restore",
+        r"a bare repository has no working copy, .+|there is no workspace to .+",
+        _BARE,
+    ),
+    ("commit restore", r"there is no working copy at .+", _NO_WORKING_COPY),
+    (
+        "commit restore",
+        r"there is no commit yet",
+        'Empty repository.\n  (use "kart import" to add some data)',
+    ),
+    (
+        "create-workingcopy",
+        "an empty repository has no working copy",
+        "Can't create a working copy for an empty repository — first import some data with "
+        "`kart import`",
+    ),
+    (
+        "create-workingcopy",
+        "a bare repository has no working copy",
+        "Can't create a working copy for a bare repository",
+    ),
+    (
+        "export diff show",
+        "'(.*)' is not a coordinate reference system that is known",
+        r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1'",
+    ),
+    (
+        "import",
+        r"there is no key column '(.+)'",
+        r"Cannot use column '\1' as primary key - column not found",
+    ),
+    (
+        "",
+        r".+ cannot be fast-forwarded to .*",
+        "Can't resolve as a fast-forward merge and --ff-only specified",
+    ),
+    (
+        "checkout reset switch",
+        r"(.+) (has|have) edits that are not committed",
+        _UNCOMMITTED + _FIRST,
+    ),
+    ("", r"(.+) (has|have) edits that are not committed", _UNCOMMITTED + _OR_RESTORE),
+    (
+        "checkout",
+        _BRANCH_IS_THERE,
+        r"Invalid value for branch: A branch named '\1' already exists.",
+    ),
+    ("switch", _BRANCH_IS_THERE, r"Invalid value for create: A branch named '\1' already exists."),
+    (
+        "",
+        r"there is a dataset '(.+)' already",
+        r"Cannot import to \1/ - already exists in repository",
+    ),
+    (
+        "",
+        r"'(.+)' cannot be used as a name: some file systems cannot tell it from the dataset "
+        r"'(.+)'",
+        r"Dataset path '\1' conflicts with existing path '\2'",
+    ),
+    ("", r"(.+) lacks its file (.+)", r"Import source was missing some required files: \2"),
+    ("", r"there is no file (\w+:.+)", r"'\1' doesn't appear to be valid"),
+    ("", r"there is no file (.+)", r"Couldn't find '\1'"),
+    ("", r"[^/]+\.\w+ cannot be written: (.+)", r"Error running GDAL OGR driver: \1"),
+    (
+        "",
+        r"(.+) has no dataset at HEAD, nor says of which form it is",
+        "Current directory is not a Kart repository (no Kart datasets found at HEAD commit)",
+    ),
+    (
+        "",
+        r"resetting the branch to HEAD changes nothing, .*",
+        "Resetting the current branch to HEAD has no effect, unless you also discard changes.\n"
+        "Do you mean `kart reset --discard-changes?`",
+    ),
+    ("", r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
+    (
+        "",
+        r"the patch changes nothing: it has no (`.*`)",
+        r"Failed to parse JSON patch file: patch contains no \1 object",
+    ),
+    ("", r"the patch does not apply: .*", "Patch does not apply"),
+    (
+        "",
+        r"the patch changes the dataset '(.+)', which is not there",
+        r"Patch contains changes for dataset '\1' which is not in this repository",
+    ),
+    ("", r"the patch does not say who made it.*", "Patch contains no author or head information"),
+    (
+        "",
+        r"the repository is in Kart's form V3 already",
+        "Cannot upgrade: source repository is already at latest known version (Datasets V3)",
+    ),
+    (
+        "",
+        r"the repository is in Kart's form V([01]), and forms from V2 are read here",
+        r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
+    ),
+    ("", rf"'({SPELT})' is neither a revision nor a dataset", r"No commit found at \1"),
+    (
+        "",
+        r"(?:there is no dataset )?'(.+)' (?:is neither a revision nor a dataset|on either side)",
+        r"Ambiguous argument '\1' - doesn't appear to be either a revision or a filter"
+        + _HOW_TO_TELL_APART,
+    ),
+    ("", r"no commit is named '(.+)'", r"No commit found at \1"),
+    (
+        "",
+        r"GeoJSON holds one dataset, and rows of .+",
+        "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
+        "with more than one dataset",
+    ),
+    (
+        "",
+        r"[\d,]+ conflicts? (?:is|are) not resolved yet",
+        "Merge cannot be completed until all conflicts are resolved - see `kart conflicts`.",
+    ),
+    (
+        "",
+        r"no insert/insert conflict with a key of whole numbers waits there",
+        "The --renumber option only works for unresolved insert/insert conficts with integer "
+        "primary-keys. There are no matching conflicts that can be renumbered.",
+    ),
+    (
+        "",
+        r"the columns of (.+) are in conflict, which decides what its rows look like",
+        r"There are still unresolved meta-item conflicts for dataset \1. "
+        "These need to be resolved first.",
+    ),
+)
+"""Whole texts of errors of commands, of all where none is named, and what Kart says there."""
+_COUNTS = r"  \S.*: [\d,]+ (insert|update|delete).*"
+SAID: tuple[tuple[str, str, str], ...] = (
+    ("checkout switch", r"Switched to (a new )?branch '.*'|HEAD is now at [0-9a-f]{7,} .*", ""),
+    ("checkout", r"(Checked out|Nothing to do:) .*", ""),
+    ("reset", r"(\S+ is|HEAD is) now at [0-9a-f]{7,} .*", ""),
+    (
+        "restore",
+        r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
+        "",
+    ),
+    ("merge pull restore", _COUNTS, ""),
+    ("merge", "The merge is dropped; HEAD is where it was", ""),
+    ("branch", "Made branch '.*'", ""),
+    ("branch", r"Deleted branch '(.*)' \(was (.*)\)", r"Deleted branch \1 (was \2)."),
+    ("tag", "Made tag '.*'", ""),
+    ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
+    ("clone", "Cloned into .*", ""),
+    ("mv", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[HEAD \1] \2"),
+    ("mv", r"\[(\S+) ([0-9a-f]{7})\] (.*)", r"[refs/heads/\1 \2] \3"),
+    ("mv", "  Date: .*|", ""),
+    ("conflicts", "No conflicts", ""),
+    ("apply", r"Note: (.+: Trying to .*)", r"\1"),
+    ("apply", r"In the working copy, not committed:|" + _COUNTS, ""),
+    ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
+    ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),
+)
+"""Lines that commands tell of what they did, and what Kart says: nothing where that is empty."""

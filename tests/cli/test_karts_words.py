@@ -1,0 +1,259 @@
+"""Called kart, this program says of a result and of an error what Kart 0.17 says of it.
+
+`karts_words.txt` has what Kart printed of each command line below. Where `HAVASU_VC_KART` names
+a command that runs Kart, it is asked again, and `HAVASU_VC_KART_WORDS=new` writes the file anew.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
+from tests.support.templates import again
+
+WORDS = Path(__file__).parent / "karts_words.txt"
+KART = os.environ.get("HAVASU_VC_KART")
+ROWS = "id,name\n1,one\n2,two\n3,three\n"
+LINES = """\
+clean: switch side
+clean: switch main
+clean: switch nosuch
+clean: switch -c new
+clean: switch -c new side
+clean: switch -C side
+clean: switch -c side
+clean: switch
+clean: checkout side
+clean: checkout -b new
+clean: checkout -b new side
+clean: checkout -b side
+clean: checkout v1
+clean: checkout nosuch
+clean: checkout --not-dataset=table
+clean: checkout --not-dataset=nosuch
+edited: switch side
+edited: switch --discard-changes side
+edited: switch -c new
+edited: checkout --discard-changes
+edited: reset HEAD^
+edited: reset --discard-changes
+clean: reset
+clean: reset HEAD^
+clean: reset nosuch
+clean: restore
+edited: restore
+edited: restore table
+edited: restore table:feature:2
+edited: restore nosuch
+clean: restore -s HEAD^
+clean: restore -s HEAD^ table:feature:1
+clean: restore -s nosuch
+clean: tag t
+clean: tag v1
+clean: tag -d v1
+clean: tag -d nosuch
+clean: branch new
+clean: branch side
+clean: branch -d side
+clean: branch -D side
+clean: branch -d nosuch
+clean: branch -d main
+clean: remote -v
+clean: remote add origin x
+clean: remote remove nosuch
+clean: remote get-url nosuch
+clean: fetch
+clean: push origin main
+clean: push nosuch
+clean: gc
+clean: mv table other -m Moved
+clean: mv nosuch other
+clean: data rm nosuch -m x
+clean: data rm
+clean: data rm table -m x
+clean: data version
+clean: data nosuch
+clean: meta set table title=X
+clean: meta set table title
+clean: meta set nosuch title=X
+clean: commit --allow-empty -m x
+clean: commit -m x
+edited: commit -m One -m Two
+edited: commit -m x nosuch
+clean: commit-files -m x a.txt=hello
+clean: commit-files a.txt=hello
+clean: apply patch.json
+clean: apply easy.json
+clean: apply --no-commit easy.json
+clean: apply easy.json --ref nosuch
+clean: apply nosuch.json
+clean: create-patch nosuch
+clean: create-patch HEAD^..HEAD
+clean: merge easy -m Both
+clean: merge easy --dry-run
+clean: merge easy --ff-only
+clean: merge easy --no-ff --ff-only
+clean: merge side
+clean: merge side --dry-run
+clean: merge --abort
+clean: merge --continue
+clean: merge v1
+clean: merge nosuch
+clean: merge
+edited: merge easy
+clean: conflicts
+clean: resolve table:feature:1 --with=ours
+merging: status
+merging: conflicts -ss
+merging: conflicts nosuch
+merging: merge --abort
+merging: merge --continue
+merging: merge easy
+merging: switch side
+merging: commit -m x
+merging: restore
+merging: reset HEAD^
+merging: resolve
+merging: resolve table:feature:1
+merging: resolve table:feature:1 --with=ours
+merging: resolve table:feature:2 --with=ours
+merging: resolve --with=ours
+clean: create-workingcopy
+clean: create-workingcopy other.gpkg
+clean: create-workingcopy --delete-existing other.gpkg
+clean: add-dataset nosuch
+clean: add-dataset table
+clean: diff nosuch...HEAD
+clean: diff -- nosuch
+clean: show HEAD^..HEAD
+clean: show nosuch
+clean: log --graph -o json
+clean: export nosuch x.gpkg
+clean: export table NOSUCH:x.gpkg
+clean: import copy.gpkg table
+clean: init
+clean: nosuch
+bare: status
+bare: diff
+bare: commit -m x
+bare: restore
+bare: switch side
+bare: merge easy -m Both
+bare: create-workingcopy
+gone: diff
+gone: commit -m x
+gone: restore
+gone: checkout side
+"""
+
+
+def _write(repo: Path, statement: str) -> None:
+    with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
+        file.execute(statement)
+
+
+def _make(folder: Path) -> None:
+    """Make a repository in each of the states."""
+    folder.mkdir()
+    clean = folder / "clean"
+
+    def run(*words: str | Path) -> str:
+        return succeed(invoke(["-C", clean, *words])).stdout
+
+    def change(name: str, number: int, message: str) -> None:
+        _write(clean, f"UPDATE \"table\" SET name = '{name}' WHERE id = {number}")
+        run("commit", "-m", message)
+
+    (folder / "table.csv").write_text(ROWS)
+    succeed(invoke(["init", "--kart", clean]))
+    run("import", folder / "table.csv", "--primary-key", "id")
+    run("create-workingcopy", "copy.gpkg")
+    run("tag", "v1")
+    for branch, number in (("side", 1), ("easy", 3)):
+        run("switch", "-c", branch, "v1")
+        change(branch, number, branch)
+    run("switch", "main")
+    change("uno", 1, "Uno")
+    (clean / "patch.json").write_text(run("create-patch", "side"))
+    (clean / "easy.json").write_text(run("create-patch", "easy"))
+    run_git("remote", "add", "origin", "/no/such/place", cwd=clean)
+    for name in ("edited", "merging", "gone"):
+        shutil.copytree(clean, folder / name, symlinks=True)
+    _write(folder / "edited", "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    succeed(invoke(["-C", folder / "merging", "merge", "side"]))
+    (folder / "gone" / "copy.gpkg").unlink()
+    succeed(invoke(["clone", "--kart", "--bare", clean, folder / "bare"]))
+    for branch in ("side", "easy"):
+        run_git("branch", "-f", branch, f"refs/heads/{branch}", cwd=folder / "bare")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    again(("karts-words",), _make, tmp_path / "made")
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    monkeypatch.setenv("EDITOR", "true")
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_DATE", "1700000000 +0000")
+    return tmp_path / "made"
+
+
+def _told(place: Path, line: str, code: int, out: str, err: str) -> str:
+    """Return what a command said as it stands in the file."""
+    aside = re.compile(r"Usage: |Try '|Writing features|.*UserWarning|  +(parser|pieces|super\()")
+    lines = [f"$ {line}", f"exit {code}"]
+    for stream, text in (("out", out), ("err", err)):
+        text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace(str(place), "PLACE")
+        text = re.sub(r"\b[0-9a-f]{7}([0-9a-f]{33})?\b", "#", text)
+        shown = [each for each in text.rstrip().splitlines() if not aside.match(each)]
+        if stream == "err":
+            while shown and not shown[0].strip():
+                del shown[0]
+        lines += [f"{stream}| {each}".rstrip() for each in shown]
+    return "\n".join(lines) + "\n"
+
+
+def _expected() -> dict[str, str]:
+    parts = WORDS.read_text().split("\n\n") if WORDS.exists() else []
+    return {part.partition("\n")[0].removeprefix("$ "): part.strip() + "\n" for part in parts}
+
+
+@pytest.mark.parametrize("line", LINES.splitlines())
+def test_it_says_what_kart_said(place: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, _, words = line.partition(": ")
+    monkeypatch.chdir(place / state)
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart", *shlex.split(words)])
+    found = invoke(shlex.split(words))
+    assert _told(place, line, found.exit_code, found.stdout, found.stderr) == _expected()[line]
+
+
+@pytest.mark.kart
+@pytest.mark.skipif(not KART, reason="HAVASU_VC_KART names no command that runs Kart")
+def test_kart_says_it_still(place: Path) -> None:
+    assert KART is not None
+    said = {}
+    for line in LINES.splitlines():
+        state, _, words = line.partition(": ")
+        kept = place.parent / "kept"
+        shutil.copytree(place, kept, symlinks=True)
+        found = subprocess.run(
+            [KART, *shlex.split(words)],
+            cwd=place / state,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        said[line] = _told(place, line, found.returncode, found.stdout, found.stderr)
+        shutil.rmtree(place)
+        kept.rename(place)
+    if os.environ.get("HAVASU_VC_KART_WORDS") == "new":
+        WORDS.write_text("\n".join(said.values()))
+    assert said == _expected()
