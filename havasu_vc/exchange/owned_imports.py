@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from havasu_vc.exchange.importing import Curve, chunks_of, extent_of
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["files_dealt", "import_dealt"]
+__all__ = ["files_dealt", "files_of_chunks", "import_dealt"]
 
 PART_BYTES = 128 << 20
 """About how much of the source an owner has."""
@@ -61,7 +62,7 @@ def import_dealt(
     elif names:
         files = files_dealt(names, layout, tasks, keys, url, engine, input_bytes=input_bytes)
     else:
-        files = _files_as_they_come(layout, tasks, url, engine, input_bytes)
+        files = files_of_chunks(chunks_of(tasks, input_bytes), layout, url, engine)
     return replace(new.edit(files), elsewhere=frozenset(file.entry.file for file in files))
 
 
@@ -75,28 +76,38 @@ def _require_unique(engine: Engine, keys: Sequence[Task], names: tuple[str, ...]
         )
 
 
-def _files_as_they_come(
-    layout: FileLayout, tasks: Sequence[Task], url: str, engine: Engine, input_bytes: int
+def files_of_chunks(
+    chunks: Sequence[Sequence[Task]],
+    layout: FileLayout,
+    url: str,
+    engine: Engine,
+    *,
+    staying: frozenset[str] = frozenset(),
+    description: str = "Importing",
 ) -> list[WrittenFile]:
-    """Return the files that owners of some tasks each make of their rows."""
-    chunks = dict(enumerate(chunks_of(tasks, input_bytes)))
+    """Return the files that owners of some tasks each make of their rows and put at a URL.
+
+    Equal rows make one file, which must stand as often as there are such rows, beside one of the
+    dataset that stays, too.
+    """
     found: dict[int, tuple[WrittenFile, ...]] = {}
-    copies = dict.fromkeys(chunks, 0)
-    while copies:
+    copies = dict.fromkeys(range(len(chunks)), 0)
+    again = copies
+    while again:
         owners = [
             task_of(own_chunk, (), number, tuple(chunks[number]), layout, url, copy)
-            for number, copy in copies.items()
+            for number, copy in again.items()
         ]
-        for batch in engine.run_dealt([], owners, description="Importing"):
+        for batch in engine.run_dealt([], owners, description=description):
             report = parse_report(batch)
             found[report.number] = report.files
-        # Equal rows make one file, which must stand as often as there are such rows.
-        seen: set[str] = set()
-        copies = {}
+        seen = set(staying)
+        again = {}
         for number, files in sorted(found.items()):
             names = {file.entry.file for file in files}
             if names & seen:
-                copies[number] = number * _COPIES
+                copies[number] += (number + 1) * _COPIES
+                again[number] = copies[number]
             seen |= names
     return [file for _, files in sorted(found.items()) for file in files]
 
@@ -110,17 +121,24 @@ def files_dealt(
     engine: Engine,
     *,
     input_bytes: int,
+    staying: frozenset[str] = frozenset(),
     description: str = "Importing",
 ) -> list[WrittenFile]:
-    """Return the files that owners of intervals of keys make of all rows, and put at a URL."""
+    """Return the files that owners of intervals of keys make of all rows, and put at a URL.
+
+    None is one of the dataset that stays, which without a key may have equal rows.
+    """
     cuts = cuts_by_sample(engine, keys, names, -(-input_bytes // PART_BYTES))
     dealing = [task_of(deal, task, cuts) for task in tasks]
-    owners = [
-        task_of(own_new, (), number, names, layout, url) for number in range(len(cuts.values) + 1)
-    ]
-    batches = engine.run_dealt(dealing, owners, description=description)
-    reports = sorted((parse_report(batch) for batch in batches), key=lambda each: each.number)
-    return [file for report in reports for file in report.files]
+    numbers = range(len(cuts.values) + 1)
+    for copy in count(step=_COPIES):
+        owners = [task_of(own_new, (), number, names, layout, url, copy) for number in numbers]
+        batches = engine.run_dealt(dealing, owners, description=description)
+        reports = sorted((parse_report(batch) for batch in batches), key=lambda each: each.number)
+        files = [file for report in reports for file in report.files]
+        if staying.isdisjoint(file.entry.file for file in files):
+            break
+    return files
 
 
 @kernel
@@ -130,6 +148,7 @@ def own_new(
     names: tuple[str, ...],
     layout: FileLayout,
     place: str,
+    copy: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of an interval of keys, given what was dealt to it, and report the files."""
     given = SortedPieces([run_task(task) for _, task in pieces], names)
@@ -145,7 +164,9 @@ def own_new(
 
     with ExitStack() as stack:
         store = store_at(place, stack)
-        files = tuple(write_data_files(rows(), layout, store, None, origin=Origin.IMPORT))
+        files = tuple(
+            write_data_files(rows(), layout, store, None, origin=Origin.IMPORT, copy=copy)
+        )
     wanted = sum(count for count, _ in pieces)
     if given.num_rows != wanted:
         raise EngineError(

@@ -31,7 +31,7 @@ from havasu_vc.checkouts import (
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.far import FarDataset, as_seen, far_dataset
+from havasu_vc.datasets.havasu.far import FarDataset, as_seen, far_dataset, url_of
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
@@ -44,7 +44,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     KeyViolationError,
 )
-from havasu_vc.exchange.owned_imports import files_dealt
+from havasu_vc.exchange.owned_imports import files_dealt, files_of_chunks
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.summing import add_up
@@ -261,6 +261,8 @@ SMALL_SHARE = 4
 FILES_A_TASK = 8
 """Each task that writes makes about so many files, so that few of them end up small."""
 RUN_TASKS = 4
+CHUNK_BYTES = 1 << 30
+"""Without a key and a curve, each task that writes has about so much, which stays as it comes."""
 
 
 def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
@@ -271,25 +273,30 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     chosen = files_to_optimize(view)
     if not chosen:
         return None
-    tasks = [task for entry in chosen for task in view.scan_file(entry, view.schema)]
+    reading = [tuple(view.scan_file(entry, view.schema)) for entry in chosen]
+    tasks = [task for each in reading for task in each]
     what, anywhere = f"Reading {view.path}", far is not None or not view.storage.on_demand
     rows, digests = add_up(tasks, view.schema, engine, description=what, anywhere=anywhere)
-    try:
-        if far is None:
-            written = _write(view, chosen, tasks, engine)
-        else:
-            written = _dealt(far, chosen, tasks, engine)
-    except KeyViolationError as error:
-        raise CorruptDatasetError(view.path, error.message) from error
     leaving = {entry.file for entry in chosen}
     leaving |= {entry.file for entry in view.entries.values() if entry.content is Content.DELETES}
+    staying = frozenset(view.entries.keys() - leaving)
+    as_they_come = not view.key and _placed(view) is None
+    try:
+        if as_they_come:
+            written = _copied(view, _chunks(chosen, reading), engine, staying)
+        elif far is None:
+            written = _write(view, chosen, tasks, engine)
+        else:
+            written = _dealt(far, chosen, tasks, engine, staying)
+    except KeyViolationError as error:
+        raise CorruptDatasetError(view.path, error.message) from error
     storage = view.storage
     files = distinct_files(
         (replace(file, entry=replace(file.entry, origin=Origin.FOLD)) for file in written),
         view.layout,
         storage.staging,
         storage.keys,
-        seen=view.entries.keys() - leaving,
+        seen=staying,
     )
     _check_same(view, files, rows, digests)
     if len(chosen) == len(view.data_entries) and (
@@ -307,13 +314,44 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
 def _far_of(view: DatasetInFiles, engine: Engine) -> FarDataset | None:
     """Return a dataset as executors read and write it in a bucket, where its data is away."""
     fetcher = view.storage.fetcher
-    if not (engine.distributed and view.storage.on_demand and fetcher and view.key):
+    if not (engine.distributed and view.storage.on_demand and fetcher):
         return None
     return far_dataset(view, fetcher.bucket(), apart=engine.apart)
 
 
+def _chunks(chosen: Sequence[Entry], reading: Sequence[tuple[Task, ...]]) -> list[tuple[Task, ...]]:
+    """Return the tasks that read each file in runs, one for each task that writes, by size."""
+    size = sum(entry.size for entry in chosen)
+    count = max(size // CHUNK_BYTES, 1)
+    chunks: list[tuple[Task, ...]] = [()] * count
+    before = 0
+    for entry, tasks in zip(chosen, reading, strict=True):
+        chunks[before * count // max(size, 1)] += tasks
+        before += entry.size
+    return [chunk for chunk in chunks if chunk]
+
+
+def _copied(
+    view: DatasetInFiles,
+    chunks: Sequence[tuple[Task, ...]],
+    engine: Engine,
+    staying: frozenset[str],
+) -> list[WrittenFile]:
+    """Return the files that tasks write of rows as they come, none of which is one that stays."""
+    what = f"Writing {view.path}"
+    if (url := url_of(view)) is not None:
+        return files_of_chunks(chunks, view.layout, url, engine, staying=staying, description=what)
+    where = (str(view.storage.staging.root), str(view.storage.keys))
+    writing = [task_of(write, chunk, view.layout, *where, False) for chunk in chunks]
+    return _written(engine, writing, view)
+
+
 def _dealt(
-    view: FarDataset, chosen: Sequence[Entry], tasks: Sequence[Task], engine: Engine
+    view: FarDataset,
+    chosen: Sequence[Entry],
+    tasks: Sequence[Task],
+    engine: Engine,
+    staying: frozenset[str],
 ) -> list[WrittenFile]:
     """Return the files that owners of intervals of keys, or of a curve, write in the bucket."""
     names = view.key.names
@@ -333,6 +371,7 @@ def _dealt(
         view.url,
         engine,
         input_bytes=sum(entry.size for entry in chosen),
+        staying=staying,
         description=f"Writing {view.path}",
     )
 
@@ -364,9 +403,6 @@ def _write(
     if placed is not None:
         tasks = along_curve(tasks, view.schema, *placed)
         names = (HILBERT, *names)
-    if not names:
-        writing = [task_of(write, tuple(tasks), view.layout, *where, False)]
-        return _written(engine, writing, view)
     folder = view.storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
     try:
         starts = range(0, len(tasks), RUN_TASKS)

@@ -1,6 +1,7 @@
 """Spark writes where the data lies: in a bucket, from a clone that has none of it."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import merge_datasets, owned_edits, owned_merges
 from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.spark import read, write
+from havasu_vc.upkeep import maintenance
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, reopened, share
@@ -441,3 +443,98 @@ def ids_by_file(repo: Repo) -> list[list[int]]:
 def by_key(repo: Repo) -> list[dict[str, object]]:
     found: list[dict[str, object]] = repo.table("curve").to_arrow().sort_by("id").to_pylist()
     return found
+
+
+@pytest.mark.parametrize("order", ["none", "hilbert"])
+def test_files_without_a_key_are_optimized_in_the_bucket(
+    far: Repo,
+    server: tuple[Path, S3FileSystem],
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+) -> None:
+    """By executors; what they write has the rows of what threads write, file by file."""
+    monkeypatch.setattr(maintenance, "CHUNK_BYTES", 6_000)
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 50_000)
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    there = far.with_settings(settings)
+    path = f"heap-{order}"
+    there.import_(write_file(tmp_path / "heap.parquet", points(900)), path, order=order)
+    for _ in range(2):  # rows that are there twice
+        write(spark.createDataFrame(points(700, start=1000)), far, path, mode="append")
+    write(spark.createDataFrame(points(90, start=5000)), far, path, mode="append")
+    write(read(spark, far, path).where("id % 7 > 0"), far, path, mode="overwrite")
+    before = require_files(reopened(far).dataset(path))
+    assert before.delete_entries and len(before.data_entries) > 3
+    far.push(refspecs=[f"main:before-{order}"])
+    here = clone(server[0], tmp_path / "here", data_url=DATA, branch=f"before-{order}")
+    wanted = sorted(row["id"] for row in here.table(path).to_arrow().to_pylist())
+    looked_at: list[str] = []
+    at_url = parquet._at_url
+
+    def noted(url: str) -> object:
+        looked_at.append(url)
+        return at_url(url)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "_at_url", noted)
+        reopened(far).with_settings(settings).optimize(datasets=[path])
+    deleting = {entry.file for entry in before.delete_entries}
+    assert {url.rpartition("/")[2].partition("?")[0] for url in looked_at} <= deleting
+    assert files(far) == []
+    after = require_files(reopened(far).dataset(path))
+    assert not after.delete_entries
+    assert order == "hilbert" or len(after.data_entries) > 1
+    here.with_settings(Settings(engine="local")).optimize(datasets=[path])
+    local = require_files(here.dataset(path))
+    assert after.snapshot.digests == before.snapshot.digests == local.snapshot.digests
+    far.push(refspecs=[f"main:after-{order}"])
+    other = clone(server[0], tmp_path / "other", data_url=DATA, branch=f"after-{order}")
+    assert list(other.fsck(full=True)) == []
+    assert held_by_files(other, path) == held_by_files(here, path)
+    assert sorted(chain.from_iterable(held_by_files(other, path))) == wanted
+
+
+def held_by_files(repo: Repo, path: str) -> list[list[int]]:
+    """Return the ids in each data file of a dataset without deleted rows, as PyArrow reads them."""
+    view = require_files(repo.dataset(path))
+    tables = [pq.read_table(view.file_path(entry)) for entry in view.data_entries]
+    return sorted(table["id"].to_pylist() for table in tables)
+
+
+@pytest.mark.parametrize("order", ["none", "hilbert"])
+def test_rows_like_those_of_a_file_that_stays_are_another_file(
+    far: Repo,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+) -> None:
+    monkeypatch.setattr(maintenance, "SMALL_SHARE", 1 << 30)  # no file is small
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 50_000)
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    there = far.with_settings(settings)
+    path = f"twins-{order}"
+    table = points(300)
+    there.import_(write_file(tmp_path / "t.parquet", table), path, order=order)
+    more = pa.concat_tables([table, points(9, start=9000)])
+    write(spark.createDataFrame(more).coalesce(1), far, path, mode="append")
+    write(read(spark, far, path).where("id < 9000"), far, path, mode="overwrite")
+    before = require_files(reopened(far).dataset(path))
+    assert (len(before.data_entries), len(before.delete_entries)) == (2, 1)
+    reopened(far).with_settings(settings).optimize(datasets=[path])
+    after = require_files(reopened(far).dataset(path))
+    assert (len(after.data_entries), len(after.delete_entries)) == (2, 0)
+    assert [entry.rows for entry in after.data_entries] == [300, 300]
+    assert after.snapshot.digests == before.snapshot.digests
+    assert files(far) == []
+    far.push(refspecs=[f"main:twins-{order}"])
+    here = clone(
+        far.config.get("remote.origin.url") or "",
+        tmp_path / "here",
+        data_url=DATA,
+        branch=f"twins-{order}",
+    )
+    assert list(here.fsck(full=True)) == []
+    assert sorted(chain.from_iterable(held_by_files(here, path))) == sorted([*range(300)] * 2)
