@@ -43,8 +43,10 @@ __all__ = [
     "TaskSource",
     "fetched",
     "hashed",
+    "looked_at",
     "numbered_here",
     "paired",
+    "with_changes",
 ]
 
 Positions = npt.NDArray[np.int64]
@@ -133,6 +135,9 @@ class Comparison:
     """The old side's columns."""
     new_schema: Schema
     """The new side's columns."""
+    look: Task | None = None
+    """A task that looks at changes, which its first argument yields: what it yields of those of
+    each interval comes instead of them."""
 
     @property
     def keyed(self) -> bool:
@@ -177,7 +182,10 @@ class Comparison:
 
     def pairing(self, cuts: tuple[Any, ...]) -> list[Task]:
         """Return the task of each interval of keys that pairs its rows."""
-        return [task_of(paired, (), self.old_schema, self.new_schema)] * (len(cuts) + 1)
+        task = task_of(paired, (), self.old_schema, self.new_schema)
+        if self.look is not None:
+            task = task_of(looked_at, (), task, self.look)
+        return [task] * (len(cuts) + 1)
 
 
 @kernel
@@ -307,6 +315,20 @@ def paired(
             rows = _plain(first_rows, old), _plain(after, new)
             for changes in pair_rows(*rows, old, new):
                 yield changes.data
+
+
+@kernel
+def looked_at(
+    pieces: Sequence[tuple[int, Task]], pairing: Task, look: Task
+) -> Iterator[pa.RecordBatch]:
+    """Yield what a task says of the changes that another finds in the pieces of an interval."""
+    changes = replace(pairing, arguments=(pieces, *pairing.arguments[1:]))
+    yield from run_task(with_changes(look, changes))
+
+
+def with_changes(look: Task, changes: Task) -> Task:
+    """Return a task that looks at changes, at those that another yields."""
+    return replace(look, arguments=(changes, *look.arguments[1:]))
 
 
 def _parted(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +24,14 @@ from havasu_vc.model.diffs import DatasetDiff, meta_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
+if TYPE_CHECKING:
+    from havasu_vc.datasets.matching import Comparison
+
 __all__ = [
     "are_apart",
     "bytes_between",
     "diff_datasets",
+    "looked_at_changes",
     "planned_changes",
     "row_changes",
     "seen_by",
@@ -141,29 +146,58 @@ def are_apart(*views: Dataset) -> bool:
     return all(map(is_apart, views))
 
 
+def looked_at_changes(
+    plan: DiffPlan, look: Task, engine: Engine
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield what a task says of changes of rows that must be dealt out first.
+
+    Its first argument stands for the task that yields them. It runs where they are found, once
+    for each part of them, so that they go nowhere.
+    """
+    from havasu_vc.datasets.matching import with_changes
+
+    matched = engine.run_matched(_comparison(plan, look))
+    if matched is None:
+        looking = [with_changes(look, pair) for pair in _pairs(plan, engine)]
+        matched = engine.run(looking, description="Comparing")
+    yield from matched
+
+
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
-    from havasu_vc.datasets.matching import Comparison
-    from havasu_vc.history.across import parts_for, sorted_changes
+    from havasu_vc.history.across import sorted_changes
 
-    old_side, new_side = plan.sides()
-    comparison = Comparison(tuple(old_side), tuple(new_side), plan.old_schema, plan.new_schema)
-    matched = engine.run_matched(comparison)
+    matched = engine.run_matched(_comparison(plan))
     if matched is not None:
         yield from matched
         return
-    parts = parts_for(sum(each.size for each in (*old_side, *new_side)), PARTS)
+    keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
+    keyed = [
+        task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in _pairs(plan, engine)
+    ]
+    folder = dataset.storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
+    yield from sorted_changes(keyed, max(len(keyed_by), 1), engine, folder, parts_a_run=8)
+
+
+def _comparison(plan: DiffPlan, look: Task | None = None) -> Comparison:
+    from havasu_vc.datasets.matching import Comparison
+
+    old, new = plan.sides()
+    return Comparison(tuple(old), tuple(new), plan.old_schema, plan.new_schema, look)
+
+
+def _pairs(plan: DiffPlan, engine: Engine) -> list[Task]:
+    """Deal rows out by their keys, and return tasks that each pair those of one part."""
+    from havasu_vc.history.across import parts_for
+
+    parts = parts_for(sum(each.size for side in plan.sides() for each in side), PARTS)
     old, new, half_paired = (
         engine.partition(half, ["_key"], parts) if half else [] for half in plan.halves()
     )
-    pairs = [
+    return [
         plan.pair(old[part : part + 1], new[part : part + 1], half_paired[part : part + 1])
         for part in range(parts)
     ]
-    keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
-    keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]
-    folder = dataset.storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
-    yield from sorted_changes(keyed, max(len(keyed_by), 1), engine, folder, parts_a_run=8)
 
 
 @kernel

@@ -15,7 +15,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.conflicts import dropped_and_edited, dropped_columns
-from havasu_vc.history.diff import are_apart, row_changes, seen_by
+from havasu_vc.history.diff import are_apart, looked_at_changes, row_changes, seen_by
 from havasu_vc.model.changes import ChangeBatch, count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
@@ -83,8 +83,8 @@ def edited_columns(
 ) -> frozenset[int]:
     """Return the columns and parts, by id, that a side dropped and whose values the other changed.
 
-    Tasks look at the changes and report columns alone. Only those of tables in no key order, which
-    come out of the engine's own comparison, pass through here, a batch at a time.
+    Tasks look at the changes where they find them, and report columns alone. Only those between
+    versions with different keys pass through here, a batch at a time.
     """
     wanted = dropped_columns(base.schema, dropping, other.schema)
     if not wanted:
@@ -94,13 +94,18 @@ def edited_columns(
         base, other = seen_by(engine, base), seen_by(engine, other)
         schemas = (base.schema, dropping, other.schema)
         plan = base.compare(other)
-        if plan is None or plan.dealt:
+        if plan is None:
             return dropped_and_edited(*schemas, lambda: row_changes(base, other, engine))
-        looking = [task_of(edits_of_dropped, task, *schemas) for task in plan.tasks()]
-        anywhere = engine.apart and are_apart(base, other)
-        what = f"Comparing {other.path}"
-        with closing(engine.run(looking, description=what, anywhere=anywhere)) as batches:
-            for batch in batches:
+        if plan.dealt:
+            look = task_of(edits_of_dropped, plan.pair([], [], []), *schemas)
+            told = looked_at_changes(plan, look, engine)
+        else:
+            looking = [task_of(edits_of_dropped, task, *schemas) for task in plan.tasks()]
+            anywhere = engine.apart and are_apart(base, other)
+            what = f"Comparing {other.path}"
+            told = engine.run(looking, description=what, anywhere=anywhere)
+        with closing(told):
+            for batch in told:
                 found |= frozenset(batch.column("column").to_pylist())
                 if found == wanted:
                     break

@@ -179,9 +179,8 @@ def check(
         with pytest.MonkeyPatch.context() as patch:
             if name != "one":
                 watched(patch, made)
-                if order == "key":
-                    # Whether the other side edited what one dropped is for tasks to see.
-                    patch.setattr(summing, "row_changes", refused)
+                # Whether the other side edited what one dropped is for tasks to see.
+                patch.setattr(summing, "row_changes", refused)
             found[name] = outcome(folder / name, settings, None if asks else side, str(side))
         if name != "one":
             assert "owned_merge" in made
