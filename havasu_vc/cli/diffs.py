@@ -49,7 +49,7 @@ FORMATS = tuple(chain.from_iterable(_BY_VALUE.values()))
 SUMMARIES = {name: known for name, known in WRITERS.items() if known.chosen_by == f"--{name}"}
 """Formats that are options as in git."""
 HALVES = ("--", "-", "+", "++")
-ESTIMATES = ("exact", "good", "medium", "fast", "veryfast")
+ESTIMATES = ("veryfast", "fast", "medium", "good", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         only_feature_count=Spelt(type=click.Choice(ESTIMATES), alone="exact"),
         add_feature_count_estimate=Spelt(type=click.Choice(ESTIMATES)),
         diff_format=Spelt(
-            type=click.Choice(("full", "none", "no-data-changes")), show_default=True
+            type=click.Choice(("full", "no-data-changes", "none")), show_default=True
         ),
         delta_filter=Spelt(metavar="HALVES"),
         html_template=Spelt(metavar="FILE", type=click.Path(path_type=Path, dir_okay=False)),

@@ -38,6 +38,23 @@ _BARE = 'Repository is "bare": it has no working copy.'
 _NO_WORKING_COPY = 'Repository has no working copy.\n  (use "kart create-workingcopy")'
 TEXTS: tuple[tuple[str, str, str], ...] = (
     (
+        "diff show",
+        "'.+' is no half of a change",
+        "Invalid value for '--delta-filter': Delta filter only accepts any subset of the "
+        "following comma separated keys: --,-,+,++",
+    ),
+    (
+        "diff export show",
+        "'([^:]+)' is not a coordinate reference system that is known",
+        r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
+        "(OGR Error: Corrupt data)",
+    ),
+    (
+        "log",
+        "what commits changed is counted in -o json and json-lines",
+        "--with-change-counts requires --output-format=json or json-lines",
+    ),
+    (
         "fetch push pull",
         r"git says: ('.+' does not appear to be a git repository)",
         r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
@@ -343,7 +360,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     (
         "",
         r"there is a dataset '(.+)' already",
-        r"Cannot import to \1/ - already exists in repository",
+        r"Dataset path '\1' conflicts with existing path '\1'",
     ),
     (
         "",

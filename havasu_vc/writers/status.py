@@ -163,7 +163,7 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
             lines += ["", "Changes in working copy since the merge began:", ""]
             lines += summary_lines(status.changes)
     elif status.nowhere:
-        lines += ["No working copy", '  (use "havasu-vc checkout" to create a working copy)']
+        lines += ["No working copy", '  (use "havasu-vc checkout" to create a working copy)', ""]
     elif status.changes is None:
         lines.append("Nothing to commit")
     elif not status.changes.has_changes:

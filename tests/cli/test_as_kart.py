@@ -425,10 +425,11 @@ def test_called_kart_what_is_there_already_ends_as_in_kart(
     repo = tmp_path / "repo"
     imported(repo, csv_file)
     main = "A branch named 'main' already exists."
+    both = "'table' conflicts with existing path 'table'"
     cases: list[tuple[list[str | Path], int, str]] = [
         (["switch", "-c", "main"], 2, f"Invalid value for create: {main}"),
         (["checkout", "-b", "main"], 2, f"Invalid value for branch: {main}"),
-        (["import", csv_file], 31, "Cannot import to table/ - already exists in repository"),
+        (["import", csv_file], 31, f"Dataset path {both}"),
         (["import", repo / "repo.gpkg"], 2, "Import-source is already inside working-copy."),
         (["import", "ann:roads"], 48, "'ann:roads' doesn't appear to be valid"),
         (["import", "GPKG:roads.gpkg"], 48, "Couldn't find 'roads.gpkg'"),
