@@ -106,6 +106,7 @@ clean: merge side
 clean: merge side --dry-run
 clean: merge --abort
 clean: merge --continue
+clean: merge easy --into side -m Both
 clean: merge v1
 clean: merge nosuch
 clean: merge

@@ -232,3 +232,47 @@ def test_conflicts_of_one_dataset_that_is_named_are_geojson(repo: Path, name: st
     for each in ("table", "table:feature:2"):
         found = json.loads(succeed(invoke(["-C", repo, "conflicts", "-o", "geojson", each])).stdout)
         assert {part["properties"]["name"] for part in found["features"]} == {"two", "zwei", "deux"}
+
+
+def test_a_title_of_nothing_is_taken_away(repo: Path, name: str) -> None:
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=X", "description=Y"]))
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title="]))
+    found = json.loads(succeed(invoke(["-C", repo, "meta", "get", "table", "-o", "json"])).stdout)
+    assert "title" not in found["table"] and found["table"]["description"] == "Y"
+    assert "title" not in run_git("ls-tree", "-r", "--name-only", "HEAD", cwd=repo)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "diff --only-feature-count=bad",
+            "Invalid value for '--only-feature-count': 'bad' is not one of 'veryfast', 'fast', "
+            "'medium', 'good', 'exact'.",
+        ),
+        (
+            "diff --diff-format bad",
+            "Invalid value for '--diff-format': 'bad' is not one of 'full', 'no-data-changes', "
+            "'none'.",
+        ),
+        (
+            "diff --crs nosuch -o json",
+            "Invalid value for '--crs': Invalid or unknown coordinate reference system: 'nosuch' "
+            "(OGR Error: Corrupt data)",
+        ),
+        (
+            "diff -o json-lines --delta-filter=zz",
+            "Invalid value for '--delta-filter': Delta filter only accepts any subset of the "
+            "following comma separated keys: --,-,+,++",
+        ),
+        ("import copy.gpkg nosuch", "Import-source is already inside working-copy."),
+    ],
+)
+def test_called_kart_bad_values_are_told_as_by_kart(
+    repo: Path, line: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    monkeypatch.chdir(repo)
+    refused = invoke(line.split())
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines()[0] == f"Error: {said}"

@@ -211,7 +211,8 @@ def _tell(
         return
     for line in merge_lines(report):
         invocation.say(line)
-    if result.commit is not None and report.kind != "up-to-date" and not report.dry_run:
+    moved = result.commit is not None and report.kind != "up-to-date" and not report.dry_run
+    if moved and report.context.ours.branch == repo.head_branch:
         tell_update(invocation, repo)
     if not report.conflicts:
         for line in merged_lines(repo, result):

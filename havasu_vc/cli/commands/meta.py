@@ -198,6 +198,8 @@ def _keyed(repo: Repo, dataset: str, names: Sequence[str]) -> list[dict[str, Any
 
 
 def _value(repo: Repo, name: str, text: str) -> Any:
+    if not text and repo.git.follows_kart and name in _TEXTS:
+        return None  # Kart takes the item away
     if text.startswith("@"):
         text = _read(Path(text[1:]))
         if name in ("title", "description") and not repo.git.follows_kart:
