@@ -246,6 +246,8 @@ _DATA = re.compile(r"/objects/[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$")
 
 
 def _is_whole(path: Path) -> bool:
+    if not path.exists():  # a link whose file is gone
+        return False
     if found := _LOOSE.search(str(path)):
         try:
             data = zlib.decompress(path.read_bytes())
