@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-__all__ = ["TOLD", "Call", "calls", "names", "split_statements", "written_by"]
+__all__ = [
+    "TOLD",
+    "Call",
+    "calls",
+    "edited_by",
+    "names",
+    "split_statements",
+    "table_made_by",
+    "written_by",
+]
 
 _PIECES = re.compile(
     r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |
@@ -25,6 +34,11 @@ _WRITING = {
     "ALTER", "CALL", "CREATE", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "TRUNCATE", "UPDATE",
 }  # fmt: skip
 _READING = {"SELECT", "FROM", "VALUES", "TABLE"}
+_OF_TABLES = re.compile(
+    r"((CREATE\s+(OR\s+REPLACE\s+)?|REPLACE\s+|ALTER\s+|DROP\s+)TABLE|TRUNCATE)\b", re.IGNORECASE
+)
+_TO_FILES = re.compile(r"INSERT\s+OVERWRITE\s+(LOCAL\s+)?DIRECTORY\b|.*\bLOCATION\s*'", re.I | re.S)
+_MAKING = re.compile(r"CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)", re.IGNORECASE)
 _FOR_NOW = re.compile(r"CREATE\s+(OR\s+REPLACE\s+)?TEMP(ORARY)?\s", re.IGNORECASE)
 
 TOLD: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +85,30 @@ def written_by(statement: str) -> str | None:
     if first == "WITH":
         first = _after_with(statement)
     return first if first in _WRITING and not _FOR_NOW.match(statement) else None
+
+
+def edited_by(statement: str) -> str | None:
+    """Return the word by which a statement edits tables of a checkout; None where it does not.
+
+    >>> edited_by("INSERT INTO t VALUES (1)"), edited_by("INSERT OVERWRITE DIRECTORY '/x' SELECT 1")
+    ('INSERT', None)
+    >>> edited_by("drop table t"), edited_by("CREATE FUNCTION f AS 'x'")
+    ('DROP', None)
+    """
+    word = written_by(statement)
+    if word in ("DELETE", "INSERT", "MERGE", "UPDATE") or _OF_TABLES.match(statement):
+        return None if _TO_FILES.match(statement) else word
+    return None
+
+
+def table_made_by(statement: str) -> str | None:
+    """Return the name of the table that a statement makes beside others; None for none.
+
+    >>> table_made_by("CREATE TABLE IF NOT EXISTS `a`.x AS SELECT 1"), table_made_by("SELECT 1")
+    ('a.x', None)
+    """
+    made = None if _TO_FILES.match(statement) else _MAKING.match(statement)
+    return None if made is None else made[1].replace("`", "")
 
 
 def _after_with(statement: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,12 @@ from havasu_vc.cli.options import Command, format_option, output_option
 from havasu_vc.cli.query_output import FORMATS, BatchedRows, write_rows
 from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
-from havasu_vc.querying import split_statements, written_by
+from havasu_vc.querying import edited_by, split_statements, table_made_by, written_by
 
 if TYPE_CHECKING:
     from havasu_vc.cli.query_output import QueryRows
 
 __all__ = ["command"]
-
-_EDITS = ("DELETE", "MERGE", "UPDATE")
 
 
 @click.command("sql", cls=Command)
@@ -104,8 +103,8 @@ def command(
 
 
 def _require_no_edit(statements: tuple[str, ...]) -> None:
-    """Raise where a statement edits rows, without a checkout whose rows could be edited."""
-    word = next((word for each in statements if (word := written_by(each)) in _EDITS), None)
+    """Raise where a statement edits tables, without a checkout that has some."""
+    word = next(filter(None, map(edited_by, statements)), None)
     if word is not None:
         raise StateError(
             f"{word} edits the tables of a checkout, and there are none",
@@ -114,8 +113,8 @@ def _require_no_edit(statements: tuple[str, ...]) -> None:
 
 
 def _require_only_reads(statements: tuple[str, ...]) -> None:
-    """Raise where a statement edits rows, and datasets are views of what is committed."""
-    word = next((word for each in statements if (word := written_by(each)) in _EDITS), None)
+    """Raise where a statement edits tables, and datasets are views of what is committed."""
+    word = next(filter(None, map(edited_by, statements)), None)
     if word is not None:
         raise StateError(
             f"{word} edits the tables of a checkout, and what Spark has here are views of commits",
@@ -152,7 +151,13 @@ def _ask_spark(
     from havasu_vc.engine.session import require_pyspark
 
     require_pyspark()
-    from havasu_vc.spark.session import SparkRows, open_query, run_statement
+    from havasu_vc.spark.session import (
+        CATALOG,
+        SparkRows,
+        open_query,
+        run_statement,
+        warehouse_of,
+    )
 
     asked = open_query(repo, ref, jar=not no_jar, master=master, note=invocation.note)
     if not asked.catalog:
@@ -161,6 +166,14 @@ def _ask_spark(
         frame = run_statement(asked.spark, statement)
         if frame.columns:
             write(SparkRows(frame))
+        if (made := table_made_by(statement)) is not None and asked.catalog:
+            path = made.removeprefix(f"{CATALOG}.").replace(".", "/")
+            if path not in repo.datasets():
+                place = shlex.quote(f"iceberg:{warehouse_of(repo)}/{path}")
+                invocation.note(
+                    f"the table {path} is no dataset, and `commit` does not take it: `havasu-vc "
+                    f"import {place} {shlex.quote(path)}` makes it one"
+                )
 
 
 def _text(query: str | None, script: Path | None) -> str:

@@ -345,7 +345,16 @@ def test_the_process_ends_without_a_word(repo: Path) -> None:
 
 
 def test_rows_are_edited_in_a_checkout_alone(run: Run) -> None:
-    for statement in ("UPDATE points SET name = 'x'", "DELETE FROM points WHERE id = 1"):
+    for statement in (
+        "UPDATE points SET name = 'x'",
+        "DELETE FROM points WHERE id = 1",
+        "INSERT INTO points VALUES (5)",
+        "ALTER TABLE points ADD COLUMN x INT",
+        "TRUNCATE TABLE points",
+        "DROP TABLE points",
+        "CREATE TABLE more AS SELECT * FROM points",
+        "CREATE OR REPLACE TABLE points AS SELECT 1 AS id",
+    ):
         refused = run("sql", statement)
         assert refused.exit_code != 0 and "there are none" in refused.stderr
         assert "havasu-vc checkout" in refused.stderr and "Spark" not in refused.stderr

@@ -54,6 +54,15 @@ def test_a_checkout_is_asked_and_changed(run: Run) -> None:
     assert shown.stdout.split()[2:] == ["uno", "TWO"]
     assert "nothing" in succeed(run("status")).stdout.lower()
 
+    # A table that is made beside the datasets is none of them yet.
+    result = succeed(run("sql", "CREATE TABLE more AS SELECT id, title FROM points"))
+    line = next(
+        line for line in result.stderr.splitlines() if "the table more is no dataset" in line
+    )
+    command = line.split("`havasu-vc ")[1].split("`")[0].split()
+    succeed(run(*command, "--primary-key", "id"))
+    assert "more" in succeed(run("data", "ls")).stdout.split()
+
 
 WRONG = {
     "SELECT * FROM nowhere": "`nowhere` cannot be found",
