@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -530,7 +531,9 @@ def _finished_chunks(tracker: Any, group: str) -> int:
 # middle, a page of Java for each attempt. Asked once for each cluster and process.
 
 
-_FACTS = "host string, place string, pyarrow string"
+_FACTS = "host string, place string, pyarrow string, lacking string"
+_NEEDED = ("numpy", "pygit2", "shapely")
+"""Packages that most tasks need besides pyarrow."""
 _TASKS_A_CORE = 2
 _asked: set[str] = set()
 
@@ -555,14 +558,17 @@ def probe(session: AnySession) -> list[str]:
             ),
         ) from error
     sent = shipped_name(session)
-    for host, place, _ in rows:
+    for host, place, _, lacking in rows:
+        if lacking:
+            said = f"the Python of the worker on {host} has no {lacking}, which tasks need"
+            raise EngineError(said, hints=("have it there as `pip install havasu-vc` brings it",))
         if sent is not None and sent not in place:
             raise EngineError(
                 f"the worker on {host} runs another havasu-vc: {place}",
                 hints=("take it off the Python path of the workers: they are sent this one",),
             )
     _asked.add(application)
-    others = sorted({(found, host) for host, _, found in rows if found != pa.__version__})
+    others = sorted({(found, host) for host, _, found, _ in rows if found != pa.__version__})
     return [
         f"the worker on {host} has pyarrow {found}, and this machine {pa.__version__}: rows are "
         "the same, names of files may not be"
@@ -570,23 +576,24 @@ def probe(session: AnySession) -> list[str]:
     ]
 
 
-def _told_by(session: AnySession, count: int) -> list[tuple[str, str, str]]:
+def _told_by(session: AnySession, count: int) -> list[tuple[str, str, str, str]]:
     """Return what so many tasks tell of where they run."""
     if is_connect(session):
         rows = collected(session.range(0, count, 1, count).mapInArrow(_facts_of_rows, _FACTS))
-        return [(row.host, row.place, row.pyarrow) for row in rows]
+        return [(row.host, row.place, row.pyarrow, row.lacking) for row in rows]
     # Without SQL, whose first query costs the driver and each executor a second or two.
     asked = session.sparkContext.parallelize(range(count), count).mapPartitions(_facts)
     return collected_by(session, asked.collect, "the first task")
 
 
-def _facts(_: Iterable[object]) -> Iterator[tuple[str, str, str]]:
+def _facts(_: Iterable[object]) -> Iterator[tuple[str, str, str, str]]:
     package = sys.modules[__name__.partition(".")[0]]
-    yield platform.node(), package.__file__ or "", pa.__version__
+    lacking = [name for name in _NEEDED if find_spec(name) is None]
+    yield platform.node(), package.__file__ or "", pa.__version__, " and no ".join(lacking)
 
 
 def _facts_of_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for values in _facts(batch):
             columns = [pa.array([value], pa.string()) for value in values]
-            yield pa.RecordBatch.from_arrays(columns, ["host", "place", "pyarrow"])
+            yield pa.RecordBatch.from_arrays(columns, ["host", "place", "pyarrow", "lacking"])

@@ -1,19 +1,24 @@
-"""The commands of the guides of Spark on one machine and on a standalone cluster, as printed.
+"""The commands of the guides of Spark on one machine and on clusters, as printed.
 
-Names of machines and of shared folders alone are those of the test.
+Names of machines, of buckets and of shared folders alone are those of the test.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo
-from tests.spark.clusters import ROOT, awaited
+from tests.repo.tables import BY_ID, points
+from tests.repo.tables import write as write_file
+from tests.spark.clusters import ROOT, awaited, bucket_of, connect_server, shared
 from tests.support.spark import has_java
 from tests.test_docs import Block, Reader, blocks, reader
 
@@ -22,6 +27,7 @@ __all__ = ["reader"]
 GUIDES = ROOT / "docs" / "guides"
 OURS = f"tests/spark/{Path(__file__).name}"
 MASTER = "spark://head:7077"
+REMOTE = "sc://spark.example.org:15002"
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -74,7 +80,7 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 def follow(reader: Reader, page: Path, block: Block, master: str, shared: Path) -> str:
     """Run a block with the places that there are; return what its commands print."""
-    for shown, there in ((MASTER, master), ("/shared", str(shared))):
+    for shown, there in ((MASTER, master), (REMOTE, master), ("/shared", str(shared))):
         block = replace(block, text=block.text.replace(shown, there))
     block = replace(block, text=block.text.replace("/opt/havasu/bin/python", sys.executable))
     if block.note and block.language == "python":
@@ -100,7 +106,7 @@ def test_spark(reader: Reader, master: str) -> None:
     page = GUIDES / "spark.md"
     folder = reader.folder
     (folder / "scratch").mkdir()
-    making, here, there, session = ours(page)
+    making, here, there, _, session = ours(page)
     follow(reader, page, making, master, folder)
     assert "100 features changed" in follow(reader, page, here, master, folder)
     follow(reader, page, there, master, folder)
@@ -117,9 +123,88 @@ def test_standalone(reader: Reader, master: str) -> None:
     (making, *_) = ours(GUIDES / "spark.md")
     follow(reader, page, making, master, folder)
     reader.run("cd survey", str(page))
-    (block,) = (each for each in ours(page) if each.text.startswith("$ export"))
+    (block,) = (each for each in ours(page) if each.text.startswith("$ export PYSPARK"))
     follow(reader, page, block, master, folder)
 
     repo = Repo.open(folder / "survey")
     assert len(repo.table("big")) == 8900
     assert list(repo.fsck(full=True)) == []
+
+
+NEEDED = ["numpy", "pyarrow", "shapely"]
+GIT = ["pygit2", "cffi", "_cffi_backend"]
+NOTED = """
+import sys
+with open({!r}, "a") as file:
+    print(sys.prefix, file=file)
+"""
+
+
+def bring(there: Path, names: list[str]) -> None:
+    """Copy packages that are installed here, with the libraries that stand beside them."""
+    for name in names:
+        for found in Path(pa.__file__).parents[1].glob(f"{name}*"):
+            if found.is_dir() and found.name in (name, f"{name}.libs"):
+                shutil.copytree(found, there / found.name)
+            elif found.suffix == ".so":
+                shutil.copy(found, there)
+
+
+def test_a_packed_environment(
+    reader: Reader, master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors run the Python that they are sent, which lacks most of what this one has."""
+    pytest.importorskip("venv_pack", reason="this needs venv-pack: pip install venv-pack")
+    active, noted = tmp_path / "active", tmp_path / "noted"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", active], check=True)
+    (there,) = active.glob("lib/*/site-packages")
+    bring(there, NEEDED)
+    (there / "sitecustomize.py").write_text(NOTED.format(str(noted)))
+    monkeypatch.setenv("VIRTUAL_ENV", str(active))
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    page = GUIDES / "spark.md"
+    making, _, _, packing, _ = ours(page)
+    scratch = reader.folder / "scratch"
+    scratch.mkdir()
+    follow(reader, page, making, master, reader.folder)
+    reader.run("cd survey", str(page))
+    reader.run(f"git config havasu.spark.scratch {scratch}", str(page))
+    assert packing.text.startswith("$ venv-pack")
+    follow(reader, page, packing, master, reader.folder)
+    options = f"--primary-key id --engine spark --master {master}"
+    refused = reader.run(f"! havasu-vc import big.parquet {options} 2>&1", str(page))
+    assert "has no pygit2, which tasks need" in refused and "Traceback" not in refused
+    bring(there, GIT)
+    reader.run("rm environment.tar.gz", str(page))
+    follow(reader, page, packing, master, reader.folder)
+    said = reader.run(f"havasu-vc import big.parquet {options}", str(page))
+    assert "the work is done here" not in said
+    assert len(Repo.open(reader.folder).table("big")) == 9000
+
+    ran = set(noted.read_text().splitlines())
+    assert ran and all(prefix.endswith("/environment") for prefix in ran), ran
+
+
+def test_connect(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without Java, with what is edited on a branch meanwhile."""
+    page = GUIDES / "spark-clusters.md"
+    (block,) = (each for each in ours(page) if REMOTE in each.text)
+    with connect_server(tmp_path) as server:
+        repo = shared(server, "guide", monkeypatch)
+        first = write_file(server.folder / "driver" / "parcels.parquet", points(300))
+        repo.import_(first, "parcels", options=BY_ID)
+        repo.create_branch("survey")
+        repo.switch("survey")
+        repo.write("parcels", points(20, start=100, name="surveyed"))
+        repo.switch("main")
+        bucket_of(server).create_dir("incoming")
+        release = pa.concat_tables([points(250), points(50, start=400)])
+        pq.write_table(release, "incoming/parcels.parquet", filesystem=bucket_of(server))
+        monkeypatch.setenv("SPARK_REMOTE", server.master)
+        monkeypatch.setenv("JAVA_HOME", "/nowhere")
+        reader.folder = repo.path
+        follow(reader, page, block, server.master, tmp_path)
+        rows = Repo.open(repo.path).table("parcels").to_arrow().to_pylist()
+    model = {row["id"]: row for row in release.to_pylist()}
+    model |= {row["id"]: row for row in points(20, start=100, name="surveyed").to_pylist()}
+    assert {row["id"]: row for row in rows} == model
