@@ -315,13 +315,13 @@ def _over_a_move(repo: OpenRepo, request: RebaseRequest) -> bool:
     onto, commits = _to_rebase(repo, request, request.branch or "HEAD")
     moved = _moved(repo, commits, onto)
     for was, now in moved.items() if request.merges or request.branch is not None else ():
-        branch = "" if request.branch is None else shlex.quote(request.branch)
         raise StateError(
             f"{was} is {now} on the other side, and git's rebase follows no moves",
             hints=(
                 "leave --rebase-merges out: commits are then made in a row"
                 if request.merges
-                else f"`havasu-vc switch {branch}` first, then rebase without naming it",
+                else f"`havasu-vc switch {shlex.quote(request.branch or '')}` first, then rebase "
+                "without naming it",
             ),
         )
     if moved:

@@ -169,10 +169,10 @@ def _ask_spark(
         if (made := table_made_by(statement)) is not None and asked.catalog:
             path = made.removeprefix(f"{CATALOG}.").replace(".", "/")
             if path not in repo.datasets():
-                place = shlex.quote(f"iceberg:{warehouse_of(repo)}/{path}")
+                place = f"iceberg:{warehouse_of(repo)}/{path}"
                 invocation.note(
                     f"the table {path} is no dataset, and `commit` does not take it: `havasu-vc "
-                    f"import {place} {shlex.quote(path)}` makes it one"
+                    f"import {shlex.quote(place)} {shlex.quote(path)}` makes it one"
                 )
 
 
