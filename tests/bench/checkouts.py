@@ -79,7 +79,8 @@ def _working_copy(scratch: Scratch, kind: str) -> Iterator[Figure]:
     variant = Variant("points", sizes.usual)
     repository = scratch.new_path()
     scratch.havasu("init", repository, *(["--kart"] if kind == "Kart" else []))
-    scratch.havasu("-C", repository, "import", scratch.table(variant, "gpkg"), "table")
+    layer = f"{variant.kind}:table"
+    scratch.havasu("-C", repository, "import", scratch.table(variant, "gpkg"), layer)
     file = repository / "copy.gpkg"
 
     def run(*words: str) -> Run:

@@ -110,7 +110,8 @@ def _import(scratch: Scratch, variant: Variant) -> Run:
 
 
 def _import_into(scratch: Scratch, repository: Path, variant: Variant) -> Run:
-    return scratch.havasu("-C", repository, "import", scratch.table(variant, "gpkg"), "table")
+    layer = f"{variant.kind}:table"
+    return scratch.havasu("-C", repository, "import", scratch.table(variant, "gpkg"), layer)
 
 
 def _patched(scratch: Scratch, repository: Path, patch: Path) -> Path:
