@@ -314,7 +314,10 @@ def _over_a_move(repo: OpenRepo, request: RebaseRequest) -> bool:
     """
     onto, commits = _to_rebase(repo, request, request.branch or "HEAD")
     moved = _moved(repo, commits, onto)
-    for was, now in moved.items() if request.merges or request.branch is not None else ():
+    if not moved:
+        return False
+    if request.merges or request.branch is not None:
+        was, now = next(iter(moved.items()))
         raise StateError(
             f"{was} is {now} on the other side, and git's rebase follows no moves",
             hints=(
@@ -324,9 +327,8 @@ def _over_a_move(repo: OpenRepo, request: RebaseRequest) -> bool:
                 "without naming it",
             ),
         )
-    if moved:
-        _require_no_edited_files(repo)
-    return bool(moved)
+    _require_no_edited_files(repo)
+    return True
 
 
 def _require_no_edited_files(repo: OpenRepo) -> None:
