@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _STANDS_IN = "havasu_vc.stands-in-for-kart"
-_ONE_CONFLICT = re.compile("(?m)^( +[^ ].*: 1 conflict)$")
+_ONE_CONFLICT = "(?m)^( +[^ ].*: 1 conflict)$"
 """A line that counts conflicts, of which Kart says `1 conflicts`."""
 
 
@@ -50,7 +50,7 @@ def in_karts_words(text: str) -> str:
     """Return a text whose commands are those of the name that this program was called by."""
     if not is_called_kart():
         return text
-    return _ONE_CONFLICT.sub(r"\1s", text.replace("havasu-vc", "kart"))
+    return re.sub(_ONE_CONFLICT, r"\1s", text.replace("havasu-vc", "kart"))
 
 
 def lines_said(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.checkouts import SwitchRequest
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
@@ -130,13 +131,14 @@ def _tell(
 ) -> None:
     value: Switched = {**head_object(repo), "created": request.create}
     invocation.result("havasu.switch/v1", value)
-    known = {branch.name for branch in repo.branches()}
+    # Which is told of in Kart's words alone, so other switches read no branches for it.
+    from_branch = is_called_kart() and start in {branch.name for branch in repo.branches()}
     tell_move(
         invocation,
         repo,
         was,
         created=request.create,
         renewed=renewed,
-        start=start if start in known else None,
+        start=start if from_branch else None,
         discarded=request.discard,
     )
