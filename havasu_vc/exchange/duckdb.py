@@ -54,7 +54,6 @@ from havasu_vc.store.object_urls import is_url
 if TYPE_CHECKING:
     import duckdb
 
-    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.geo.functions.catalogue import SqlFunction
 
 __all__ = [
@@ -68,12 +67,14 @@ __all__ = [
     "is_installed",
     "relation",
     "text",
+    "told_apart",
 ]
 
 SECONDS = 60.0
 """An expression may work so long on one batch."""
 _BATCH_ROWS = 1 << 14
 _MISSING = re.compile(r"Catalog Error: Table with name (.+) does not exist")
+_SHOW = re.compile(r"SHOW\s+(ALL\s+)?TABLES\b", re.IGNORECASE)
 _NO_FUNCTION = re.compile(r"Function with name \"?(st_\w+)", re.IGNORECASE)
 _NAMED = re.compile(r'Function with name (\w+)|Referenced column "([^"]+)"')
 _OFFERED = re.compile(r"^(?:Candidate bindings: |Did you mean ).*$", re.MULTILINE)
@@ -222,6 +223,7 @@ class Database(_Connected):
         )
         self._files: list[str] = []
         self._scans: list[Any] = []
+        self._hidden = [""]
         self._typed = False
 
     def add_functions(self, *texts: str) -> None:
@@ -248,14 +250,13 @@ class Database(_Connected):
         with self._errors():
             for label, rows in table.registered.items():
                 self._scans.append(rows)
-                self._connection.register(label, rows)
-            query = table.query
-            if self._typed:
-                query = geometry_values(query, table.geometries)
+                self.add_rows(label, rows)
+            query = geometry_values(table.query, table.geometries) if self._typed else table.query
             self._connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {query}")
 
-    def add_rows(self, name: str, rows: pa.Table) -> None:
-        """Have rows there under a name."""
+    def add_rows(self, name: str, rows: Any) -> None:
+        """Have rows there that others are made of, under a name that nobody is shown."""
+        self._hidden.append(name)
         with self._errors():
             self._connection.register(name, rows)
 
@@ -286,6 +287,8 @@ class Database(_Connected):
             found = self._connection.sql(statement)
             if found is None:
                 return None
+            if _SHOW.match(statement):
+                found = found.filter(f"name NOT IN ({', '.join(map(text, self._hidden))})")
             return (found if most is None else found.limit(most)).to_arrow_reader(_BATCH_ROWS)
 
     def rows(self, answer: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -375,10 +378,7 @@ _TYPES = {
     pa.string(): "VARCHAR",
     pa.binary(): "BLOB",
 }
-_WIDER = {
-    (pa.int32(), Primitive.LONG),
-    (pa.float32(), Primitive.DOUBLE),
-}
+_WIDER = {(pa.int32(), Primitive.LONG), (pa.float32(), Primitive.DOUBLE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,11 +442,11 @@ def _type_of(field: Field) -> str:
     return duck_type(arrow_schema(Schema((field,))).field(0).type)
 
 
-def column_names(schema: Schema) -> list[str]:
+def told_apart(columns: Iterable[str]) -> list[str]:
     """Return what columns are called where case does not count: `a`, `A_1`."""
     taken: set[str] = set()
     names = []
-    for first in schema.names:
+    for first in columns:
         name, numbers = first, count(1)
         while name.lower() in taken:
             name = f"{first}_{next(numbers)}"
@@ -484,15 +484,15 @@ def duck_table(view: Dataset, label: str) -> DuckTable:
 def _geometries(schema: Schema) -> dict[str, Encoding]:
     return {
         identifier(name): field.geometry.encoding
-        for name, field in zip(column_names(schema), schema.fields, strict=True)
+        for name, field in zip(told_apart(schema.names), schema.fields, strict=True)
         if field.geometry is not None
     }
 
 
 def _query(schema: Schema, columns: Sequence[str | None], source: str) -> str:
-    names = (identifier(name) for name in column_names(schema))
+    names = told_apart(schema.names)
     shown = (
-        f"{f'CAST(NULL AS {_type_of(field)})' if column is None else column} AS {name}"
+        f"{f'CAST(NULL AS {_type_of(field)})' if column is None else column} AS {identifier(name)}"
         for column, field, name in zip(columns, schema.fields, names, strict=True)
     )
     return f"SELECT {', '.join(shown)} FROM {source}"
@@ -504,9 +504,9 @@ def _parquet(files: Sequence[LiveFile]) -> str:
 
 
 def _without(files: Sequence[LiveFile], deleted: str) -> str:
+    place = f"rows.file_index::BIGINT * {_FILE_ROWS} + rows.file_row_number"
     return (
-        f"{_parquet(files)} AS rows ANTI JOIN {identifier(deleted)} AS gone"
-        f" ON gone.place = rows.file_index::BIGINT * {_FILE_ROWS} + rows.file_row_number"
+        f"{_parquet(files)} AS rows ANTI JOIN {identifier(deleted)} AS gone ON gone.place = {place}"
     )
 
 
@@ -538,8 +538,7 @@ def _columns(view: DatasetInFiles, file: LiveFile) -> tuple[str | None, ...] | N
     by_id = {(field.metadata or {}).get(FIELD_ID): field for field in there}
     found: list[str | None] = []
     for wanted in view.schema.fields:
-        field = by_id.get(str(wanted.id).encode())
-        if field is None:
+        if (field := by_id.get(str(wanted.id).encode())) is None:
             found.append(None)
             continue
         name = field.name.lower()
@@ -587,13 +586,13 @@ def _parts(type_: pa.DataType) -> list[pa.Field]:
 
 
 def _scanned_table(view: Dataset, label: str) -> DuckTable:
-    names = column_names(view.schema)
+    from havasu_vc.exchange.duckdb_scans import ScannedRows
+
+    names = told_apart(view.schema.names)
     columns = [
         f"CAST({identifier(name)} AS UUID)" if field.type is Primitive.UUID else identifier(name)
         for name, field in zip(names, view.schema.fields, strict=True)
     ]
-    from havasu_vc.exchange.duckdb_scans import ScannedRows
-
     name = f"{label} rows"
     query = _query(view.schema, columns, identifier(name))
     registered = {name: ScannedRows(view, names)}

@@ -29,7 +29,7 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     nearest,
 )
-from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table, identifier
+from havasu_vc.exchange.duckdb import Database, NoTableError, duck_table, identifier, told_apart
 from havasu_vc.exchange.duckdb_functions import plain_answer
 from havasu_vc.looking import BlameRequest, DiffRequest, LogRequest, blame_dataset, diff, log
 from havasu_vc.merging import view_conflicts
@@ -442,20 +442,21 @@ def _history(repo: OpenRepo, dataset: str) -> pa.Table:
 
 
 def _blame(repo: OpenRepo, dataset: str) -> pa.Table:
-    """Return the key of each row, and the commit that changed it last."""
+    """Return the key of each row, and the commit that changed it last.
+
+    Of a key column that is called as one of the commit's, the other is `commit_1`.
+    """
     found = blame_dataset(repo, BlameRequest(dataset))
     commits = _commits_of(found.commits)
+    names = told_apart([*found.key, *_COMMITS.names])
     pieces = []
     for batch in found.batches:
         told = commits.take(batch.column("commit"))
-        names = [*found.key, *(name for name in told.column_names if name not in found.key)]
-        shown = [told.column(name) for name in names[len(found.key) :]]
-        pieces.append(pa.table([*batch.column("key").flatten(), *shown], names))
+        pieces.append(pa.table([*batch.column("key").flatten(), *told.columns], names))
     if pieces:
         return pa.concat_tables(pieces)
     schema = arrow_schema(repo.dataset(dataset).schema.select(found.key))
-    others = [field for field in _COMMITS if field.name not in found.key]
-    return pa.schema([*schema, *others]).empty_table()
+    return pa.schema([*schema, *_COMMITS]).empty_table().rename_columns(names)
 
 
 def _conflicts(repo: OpenRepo) -> pa.Table:

@@ -109,6 +109,23 @@ def test_what_tables_there_are(run: Run) -> None:
     assert "geom,BLOB" in shown
 
 
+def test_what_tables_are_made_of_is_not_shown(run: Run, repo: Path) -> None:
+    Repo.open(repo).write("points", pa.table({"id": [1]}), mode="delete", message="One less")
+
+    shown = succeed(run("sql", "SHOW TABLES; FROM blame('points'); SHOW ALL TABLES;")).stdout
+    assert "points" in shown and "deleted" not in shown and "blame" not in shown
+
+
+def test_a_key_that_is_called_as_a_column_of_commits(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("Commit,author\nx,Ann\n")
+    succeed(run("import", tmp_path / "own.csv", "own", "--primary-key", "Commit", "-m", "Own"))
+
+    query = """SELECT "Commit" AS key, own.author AS a, message AS m, length(commit_1) AS digits
+        FROM blame('own') JOIN own USING ("Commit")"""
+    shown = succeed(run("sql", query, "-o", "csv")).stdout
+    assert shown == "key,a,m,digits\nx,Ann,Own,40\n"
+
+
 def test_a_path_is_a_name_with_or_without_quotes(run: Run, csv_file: Path) -> None:
     for name in ("nz/road-sections", "2024"):
         succeed(run("import", csv_file, name, "--primary-key", "id"))
