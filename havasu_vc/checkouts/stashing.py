@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
@@ -33,14 +34,15 @@ from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
-from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.differences import diff_revisions, moved_datasets
 from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.refs import delete_ref, list_refs
-from havasu_vc.store.trees import Change, edit_tree
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import Change, DatasetFolder, edit_tree
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts.living_copy import LivingCopy
@@ -190,10 +192,9 @@ def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> No
     from havasu_vc.workspace.materialise import show_as_edits
 
     state = require_workspace(repo)
-    parents = read_commit(repo.git.objects, stash.commit).parents
-    then = repo.resolve(parents[0] if parents else "[EMPTY]")
-    before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
+    then, before, after = _versions(repo, stash)
     changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
+    _require_there(repo, changed, then)
     # What came back before this was cut off is there already.
     changed = [path for path in changed if _lacks(repo, state, path, stash)]
     with Transaction(repo) as transaction:
@@ -211,9 +212,11 @@ def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> No
                 if not edit.blobs:
                     continue
             try:
-                (rebased,) = rebase_edits(repo, transaction.storage, [edit], then, repo.head())
+                (rebased,) = rebase_edits(
+                    repo, transaction.storage, [edit], then, repo.head(), before=before
+                )
             except ConflictError as error:
-                raise _changed_since(path, parents[0]) from error
+                raise _changed_since(path, then.name) from error
             views[path] = _view(repo, transaction, path, rebased)
         for path, (view, tree) in views.items():
             shown, clustered = _laid_out(repo, state, view, tree)
@@ -237,7 +240,7 @@ def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bo
     if known is None:
         raise NotFoundError(
             f"{path} is not checked out, and the stash edits it",
-            hints=("`havasu-vc checkout` makes its table; go to a commit that has it first",),
+            hints=("`havasu-vc checkout` makes its table",),
         )
     if _shows(table_place(repo, state.root, path), stash):
         return False
@@ -253,14 +256,43 @@ def edits_of_stash(
     repo: OpenRepo, storage: Storage, stash: Stash, *, without: Collection[str] = ()
 ) -> list[TreeEdit]:
     """Return what a stash changes of the datasets of the commit that it was made on, or of some."""
-    parents = read_commit(repo.git.objects, stash.commit).parents
-    then, now = repo.resolve(parents[0] if parents else "[EMPTY]"), repo.resolve(stash.commit)
-    before, after = repo.folders(then), repo.folders(now)
+    then, before, after = _versions(repo, stash)
     return [
         _edit(repo, storage, repo.view(before[path], then.name), repo.view(folder, stash.commit))
         for path, folder in after.items()
         if path not in without and _differ(before.get(path), folder)
     ]
+
+
+def _versions(
+    repo: OpenRepo, stash: Stash
+) -> tuple[Revision, dict[str, DatasetFolder], dict[str, DatasetFolder]]:
+    """Return the commit that a stash was made on, and the datasets of both where HEAD has them."""
+    parents = read_commit(repo.git.objects, stash.commit).parents
+    then, head = repo.resolve(parents[0] if parents else "[EMPTY]"), repo.head()
+    before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
+    moved = moved_datasets(repo, before, repo.folders(head), (then.name, head.name))
+    places = {was: now for now, was in moved.items()}
+
+    def placed(folders: Mapping[str, DatasetFolder]) -> dict[str, DatasetFolder]:
+        goals = {path: places.get(path, path) for path in folders}
+        return {goals[path]: replace(each, path=goals[path]) for path, each in folders.items()}
+
+    return then, placed(before), placed(after)
+
+
+def _require_there(repo: OpenRepo, paths: Sequence[str], then: Revision) -> None:
+    """Raise where HEAD lacks a dataset that a stash edits."""
+    there = repo.folders(repo.head())
+    for path in paths:
+        if path not in there:
+            raise NotFoundError(
+                f"{path} is not at HEAD, and the stash edits it",
+                hints=(
+                    f"`havasu-vc switch -c stashed {then.name[:10]}` goes to where it was made; "
+                    "`havasu-vc stash pop` brings it back there",
+                ),
+            )
 
 
 def _changed_since(path: str, commit: str) -> ConflictError:
@@ -275,10 +307,9 @@ def _changed_since(path: str, commit: str) -> ConflictError:
 
 def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
     """Make the edits of a stash in the tables of the living working copy."""
-    parents = read_commit(repo.git.objects, stash.commit).parents
-    then = repo.resolve(parents[0] if parents else "[EMPTY]")
-    before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
+    then, before, after = _versions(repo, stash)
     changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
+    _require_there(repo, changed, then)
 
     def make(transaction: Transaction) -> dict[str, Dataset]:
         # What HEAD has as it was then is to become what was set aside.
@@ -294,9 +325,9 @@ def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
         from havasu_vc.repo.rebasing import rebase_edits
 
         try:
-            rebased = rebase_edits(repo, storage, edits, then, repo.head())
+            rebased = rebase_edits(repo, storage, edits, then, repo.head(), before=before)
         except ConflictError as error:
-            raise _changed_since(" and ".join(changed), parents[0]) from error
+            raise _changed_since(" and ".join(changed), then.name) from error
         there = {edit.path: edit for edit in rebased if edit.blobs}
         return views | {path: transaction.dataset(path).after(there[path]) for path in there}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -27,15 +27,25 @@ from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.filters import RepoFilter, only_keys
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["after_edit", "on_newest_head", "part_of", "rebase_edit", "rebase_edits", "rest_of"]
 
 
 def rebase_edits(
-    repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], old: Revision, new: Revision
+    repo: OpenRepo,
+    storage: Storage,
+    edits: Sequence[TreeEdit],
+    old: Revision,
+    new: Revision,
+    *,
+    before: Mapping[str, DatasetFolder] | None = None,
 ) -> list[TreeEdit]:
-    """Return edits of `new` that do what `edits` of `old` do."""
-    before, after = repo.folders(old), repo.folders(new)
+    """Return edits of `new` that do what `edits` of `old` do.
+
+    `before` are the datasets of `old`, where some stand elsewhere in `new`.
+    """
+    before, after = repo.folders(old) if before is None else before, repo.folders(new)
     rebased = []
     for edit in edits:
         first, second = before.get(edit.path), after.get(edit.path)

@@ -108,6 +108,27 @@ def test_a_stash_comes_back_onto_a_head_that_moved(repo: Repo) -> None:
     assert len(repo.workspace.stashes()) == 1
 
 
+def test_a_stash_goes_where_the_dataset_went(repo: Repo) -> None:
+    edit(repo)
+    edited = rows_of(repo, "points")
+    repo.workspace.stash()
+    repo.move_dataset("points", "maps/places")
+
+    repo.workspace.apply_stash(drop=True)
+
+    assert counts_of(repo, "maps/places") == EDITED
+    assert rows_of(repo, "maps/places") == edited
+    repo.workspace.stash()
+    by_hand.insert(repo.workspace.root / "maps/places", row(700))
+    repo.workspace.commit(message="Meanwhile")
+    repo.move_dataset("maps/places", "points")
+    repo.workspace.apply_stash()
+
+    assert counts_of(repo, "points") == EDITED
+    assert {row["id"] for row in rows_of(repo, "points")} == {*range(20), 500, 700} - {2}
+    assert_sound(repo, dangling=True)
+
+
 def test_a_stash_in_conflict_changes_nothing(repo: Repo) -> None:
     edit(repo)
     repo.workspace.stash()

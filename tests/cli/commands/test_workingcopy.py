@@ -387,6 +387,32 @@ def test_edits_are_set_aside_and_come_back(run: Run, edit: Edit, repo: Path) -> 
     assert run("stash", "pop").exit_code == 40
 
 
+def test_a_stash_goes_where_the_table_went(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    succeed(run("stash"))
+    succeed(run("mv", "points", "places"))
+    succeed(run("stash", "pop"))
+
+    assert rows(repo, table="places")[0] == (1, "uno")
+    assert "places" in succeed(run("status")).stdout
+    succeed(run("stash"))
+    edit("DELETE FROM places WHERE id = 4")
+    succeed(run("commit", "-m", "Less"))
+    succeed(run("mv", "places", "points"))
+    popped = run("stash", "pop")
+    if Repo.open(repo).dataset("points").marker.startswith(".table"):
+        # Nothing in it tells that it is the same one, and it is told how to go on.
+        assert popped.exit_code == 40 and "places is not at HEAD" in popped.stderr
+        hint = popped.stderr.partition("`")[2].partition("`")[0]
+        succeed(run(*hint.split()[1:]))
+        succeed(run("stash", "pop"))
+        assert rows(repo, table="places") == [(1, "uno"), (2, "TWO"), (4, "four")]
+        return
+    assert rows(repo) == [(1, "uno"), (2, "TWO")]
+    succeed(run("commit", "-m", "One"))
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
 @pytest.mark.few(1)
 def test_branches_are_merged_in_place(run: Run, edit: Edit, repo: Path) -> None:
     succeed(run("switch", "-c", "other"))
