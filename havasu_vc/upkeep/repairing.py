@@ -31,8 +31,10 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.properties import DATASET
 from havasu_vc.history.conflicts import MergePolicy
+from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge_datasets import MergedDataset, markers_of
 from havasu_vc.merging import MergeRules, RootTree, base_tree, merge_trees, root_tree
+from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
@@ -262,11 +264,24 @@ def _moved_apart(
         home = TreeFolder(repo.git.objects, folder.internals)
         with suppress(HavasuError):
             check_guard(edited(home, edit), other, "HEAD")
-            mended = MergedDataset(folder.internals, edit)
+            counts = _counted(repo, transaction, folder, edit)
+            mended = MergedDataset(folder.internals, replace(edit, counts=counts))
             said = f"{path}: what was edited there is brought to {other}, where the table is now"
             return _Mended({path: MergedDataset(None), other: mended}, (said,))
         return _merged_apart(repo, transaction, path, other, blobs, plan, policy)
     return None
+
+
+def _counted(
+    repo: OpenRepo, transaction: Transaction, folder: DatasetFolder, edit: TreeEdit
+) -> ChangeCounts:
+    """Return how many rows of the last sound version an edit changes, as far as they are read."""
+    view = repo.view(folder, "HEAD").with_storage(transaction.storage)
+    last = last_version(repo, folder.path, repo.head().commit or "")
+    before = view if last is None else repo.view(*last)
+    with suppress(HavasuError), repo.settings.open_engine(view.size) as engine:
+        return count_changes(row_changes(before, view.after(edit, "the repair"), engine))
+    return ChangeCounts()
 
 
 def _merged_apart(

@@ -27,6 +27,7 @@ from havasu_vc.errors import (
     UnfinishedMergeError,
 )
 from havasu_vc.history.conflicts import MergePolicy, Side
+from havasu_vc.model.commits import ChangeCounts
 from tests.repo.points import Rows, add_column, assert_clean, make, merged_rows, read, table, write
 from tests.support.examples import examples
 from tests.support.git import run_git
@@ -506,10 +507,12 @@ def test_a_fold_that_was_resolved_in_the_wrong_folder_loses_no_row(repo: Repo) -
     git(repo, "cherry-pick", "--continue", stops=False)
     assert repo.status().problems
 
-    notes = repo.repair().notes
+    result = repo.repair()
 
+    notes = result.notes
     assert any("changed is not in it" in note for note in notes), notes
     assert any("is brought to places" in note for note in notes), notes
+    assert result.changes == {"places": ChangeCounts(updates=2)}
     assert repo.datasets() == ("places",)
     assert read(repo, dataset="places") == OURS
     assert_clean(repo)
