@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -190,11 +191,15 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
     ids = {field.id for field in fields}
     if not ids.issuperset(old.identifier_ids):
         lost = next(old.by_id[i].name for i in old.identifier_ids if i not in ids)
+        told = any(field.geometry is None for field in incoming.fields)
         raise SchemaViolationError(
             f"the source has no column {lost!r}, which is in the key",
             hints=(
-                "where it was only renamed, rename it in the dataset first: `havasu-vc meta set "
-                "DATASET schema.json=…`",
+                f"`havasu-vc import --replace --rename {shlex.quote(lost)}=COLUMN` tells what it "
+                "is called now"
+                if told
+                else "a source without rows, such as GeoJSON's, may tell of no columns: a CSV file "
+                "of a header alone, with all columns named, takes all rows away",
             ),
         )
     return with_stored_names(Schema(tuple(fields), old.identifier_ids))

@@ -166,3 +166,23 @@ def test_text_that_is_no_value_of_the_column_is_named(tmp_path: Path, run: Run) 
 
     assert result.exit_code == 28
     assert "row 2 has 'on request' in column 'price', which is decimal(18, 2) in" in result.output
+
+
+def test_a_release_without_rows_that_tells_of_no_columns(tmp_path: Path, run: Run) -> None:
+    """What the hints name is done: a header stands for it, and a key may have another name."""
+    frame(["a", "b"]).to_parquet(tmp_path / "places.parquet")
+    succeed(run("import", tmp_path / "places.parquet", "--primary-key", "id"))
+    empty = tmp_path / "none.geojson"
+    empty.write_text('{"type": "FeatureCollection", "features": []}')
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text("code,name,geometry\n1,a,POINT (174 -41)\n")
+
+    refused = run("import", empty, "places", "--replace")
+    assert refused.exit_code == 23 and "a CSV file of a header alone" in refused.stderr
+    refused = run("import", renamed, "places", "--replace")
+    assert "--rename id=COLUMN" in refused.stderr
+    succeed(run("import", renamed, "places", "--replace", "--rename", "id=code"))
+    (tmp_path / "none.csv").write_text("code,name,geometry\n")
+    result = succeed(run("import", tmp_path / "none.csv", "places", "--replace"))
+
+    assert "1 delete into places" in result.output and "is dropped" not in result.stderr
