@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.store.commits import Commit
+from havasu_vc.store.refs import list_refs
+from havasu_vc.store.repository import GitRepository
 
-__all__ = ["info_of"]
+__all__ = ["info_of", "with_notes"]
+
+_AT_ONCE = 100
 
 
 def info_of(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
@@ -26,3 +32,18 @@ def info_of(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
         commit.committer.offset,
         tuple(names.get(commit.id, ())),
     )
+
+
+def with_notes(repository: GitRepository, commits: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
+    """Yield commits with what `git notes` has of each, from the refs that git's settings name."""
+    left = iter(commits)
+    if not list_refs(repository, "refs/notes/"):
+        yield from left
+        return
+    while batch := list(islice(left, _AT_ONCE)):
+        ids = [commit.id for commit in batch]
+        told = repository.git("log", "--no-walk=unsorted", "--format=%x00%H%x00%N", *ids, "--")
+        parts = told.text.split("\0")[1:]
+        notes = dict(zip(parts[::2], parts[1::2], strict=True))
+        for commit in batch:
+            yield replace(commit, notes=notes.get(commit.id, "").strip("\n"))

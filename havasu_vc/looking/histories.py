@@ -10,7 +10,7 @@ from itertools import islice
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.datasets.tile_sets import TILES, is_tile_set, tile_changes
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, RevisionNotFoundError
-from havasu_vc.looking.commit_values import info_of
+from havasu_vc.looking.commit_values import info_of, with_notes
 from havasu_vc.looking.requests import LogRequest, SeekRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filter_texts import is_inside, split_filter
@@ -37,7 +37,8 @@ def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
     identity = repo.resolve(revision).commit
     if identity is None:
         raise NotFoundError(f"{revision} is no commit")
-    return info_of(read_commit(repo.git.objects, identity), decorations(repo.git))
+    info = info_of(read_commit(repo.git.objects, identity), decorations(repo.git))
+    return next(with_notes(repo.git, [info]))
 
 
 def tiles_changed(repo: OpenRepo, commit: str) -> dict[str, ChangeCounts]:
@@ -107,8 +108,8 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         moved = _moves(repo)
         found = commits(repo.git, also[0], wanted, also=also, hide=hide, alike=alike, moved=moved)
         chosen = _holding(repo, found, request, sought) if chosen_by_rows else found
-        for commit in reversed(list(chosen)) if request.reverse else chosen:
-            yield info_of(commit, names)
+        found = reversed(list(chosen)) if request.reverse else chosen
+        yield from with_notes(repo.git, (info_of(commit, names) for commit in found))
 
 
 def _both_ends(repo: OpenRepo, text: str) -> tuple[Revision, Revision]:

@@ -61,6 +61,8 @@ class CommitInfo:
     """Minutes east of UTC."""
     refs: tuple[str, ...] = ()
     """The names at this commit, as git writes them in its log: `HEAD -> main`, `tag: v1`."""
+    notes: str = ""
+    """The text that `git notes` has of it."""
 
     html: ClassVar[Callable[[CommitInfo], str] | None] = None
     """The writer for notebooks, which the library names: a value knows no writer."""

@@ -112,10 +112,15 @@ def format_commit(commit: CommitInfo, *, color: bool = False) -> str:
         f"Author: {printable(author)}",
         f"Date:   {format_date(commit.author_time, commit.author_offset)}",
         "",
-        *(f"    {printable(line.expandtabs())}" for line in commit.message.rstrip().split("\n")),
+        *_indented(commit.message.rstrip()),
         "",
+        *(("Notes:", *_indented(commit.notes), "") if commit.notes else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {printable(line.expandtabs())}" for line in text.split("\n")]
 
 
 def format_oneline(commit: CommitInfo, *, color: bool = False) -> str:

@@ -297,3 +297,14 @@ def test_ranges_of_both_sides_and_ties_are_gits(
         wanted = git("log", "--format=%H", *text.split(), cwd=repo).split()
         found = json.loads(succeed(run("log", *text.split(), "-o", "json")).stdout)
         assert [each["commit"] for each in found] == wanted, text
+
+
+def test_notes_of_git_are_shown_as_git_shows_them(run: Run, repo: Path) -> None:
+    run_git("notes", "add", "-m", "checked\n\nby Bea", "HEAD^", cwd=repo)
+
+    assert run("log").stdout == run_git("log", cwd=repo) + "\n"
+    assert "Notes:\n    checked\n" in succeed(run("show", "HEAD^")).stdout
+    assert succeed(run("log", "-n", "1")).stdout.count("Notes") == 0
+    assert "checked" not in run("log", "--oneline").stdout
+    run_git("config", "core.notesRef", "refs/notes/other", cwd=repo)
+    assert "Notes" not in run("log").stdout
