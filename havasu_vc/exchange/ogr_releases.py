@@ -1,8 +1,9 @@
 """A layer as the next release of a dataset, which says what the layer's format cannot.
 
 Most formats of GDAL have no name for geometries, GeoJSON has one in each row of a table without
-any, and no types for columns without values; and decimal numbers, bytes and the like stand as
-text in nearly all. What its dataset has is then meant, rather than a column that is another.
+any, and no types for columns without values; and decimal numbers stand as floating-point ones or
+as text in nearly all, bytes and the like as text. What its dataset has is then meant, rather than a
+column that is another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.evolution import agreed_type, with_ids
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Primitive, Type
+from havasu_vc.model.types import Decimal, Primitive, Type
 from havasu_vc.records import dataclass
 
 __all__ = ["LayerRows", "has_geometries", "known_types", "read_as_known", "with_types"]
@@ -55,7 +56,7 @@ def has_geometries(rows: LayerRows) -> bool:
 def known_types(rows: LayerRows, came: Schema, dataset: Schema) -> dict[str, Type]:
     """Return the columns that are of their dataset's type, though the layer has them in another.
 
-    Raises `InvalidFileError` for text that is no value of that type.
+    Raises `InvalidFileError` for text, or a number, that is no value of that type.
     """
     wanted = {
         field.name: field.type
@@ -69,9 +70,9 @@ def known_types(rows: LayerRows, came: Schema, dataset: Schema) -> dict[str, Typ
     text = {
         name: type_
         for name, type_ in wanted.items()
-        if name in filled and came.by_name[name].type is Primitive.STRING and can_be_text(type_)
+        if name in filled and _may_be(came.by_name[name].type, type_)
     }
-    for name, odd in (misfits(rows.batches(tuple(text)), text) if text else {}).items():
+    for name, odd in (misfits(_texts(rows, tuple(text)), text) if text else {}).items():
         value = odd.value if len(odd.value) <= _LONGEST else f"{odd.value[:_LONGEST]}…"
         raise InvalidFileError(
             rows.shown_path,
@@ -80,6 +81,18 @@ def known_types(rows: LayerRows, came: Schema, dataset: Schema) -> dict[str, Typ
             hints=("mend the row, or import the file as another dataset",),
         )
     return {name: type_ for name, type_ in wanted.items() if name not in filled or name in text}
+
+
+def _may_be(came: Type, type_: Type) -> bool:
+    if isinstance(type_, Decimal) and came in (Primitive.INT, Primitive.LONG, Primitive.DOUBLE):
+        return True
+    return came is Primitive.STRING and can_be_text(type_)
+
+
+def _texts(rows: LayerRows, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for batch in rows.batches(names):
+        columns = [pc.cast(batch[name], pa.string()) for name in names]
+        yield pa.RecordBatch.from_arrays(columns, list(names))
 
 
 def with_types(came: Schema, known: Mapping[str, Type]) -> Schema:

@@ -168,6 +168,32 @@ def test_text_that_is_no_value_of_the_column_is_named(tmp_path: Path, run: Run) 
     assert "row 2 has 'on request' in column 'price', which is decimal(18, 2) in" in result.output
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("suffix", ["gpkg", "geojson", "fgb"])
+def test_decimal_numbers_come_back_from_floating_point_ones(
+    tmp_path: Path, run: Run, suffix: str
+) -> None:
+    rates = pa.array(map(Decimal, ["0.10", "-9999999.99", "12345678.90"]), pa.decimal128(10, 2))
+    whole = pa.array(map(Decimal, ["10", "2", "3"]), pa.decimal128(5, 1))
+    source = gpd.GeoDataFrame(geometry=shapely.points([[1, 2], [3, 4], [5, 6]]), crs=4326)
+    source.to_parquet(tmp_path / "places.parquet")
+    table = pq.read_table(tmp_path / "places.parquet")
+    table = table.append_column("id", pa.array([1, 2, 3])).append_column("rate", rates)
+    pq.write_table(table.append_column("whole", whole), tmp_path / "places.parquet")
+    succeed(run("import", tmp_path / "places.parquet", "--primary-key", "id"))
+    succeed(run("export", "places", tmp_path / f"places.{suffix}"))
+
+    result = succeed(run("import", tmp_path / f"places.{suffix}", "places", "--replace"))
+    assert "No row of places differs" in result.output
+
+    release = gpd.read_file(tmp_path / f"places.{suffix}")
+    release.loc[1, "rate"] = 0.125
+    release.to_file(tmp_path / f"next.{suffix}")
+    result = run("import", tmp_path / f"next.{suffix}", "places", "--replace")
+    assert result.exit_code == 28
+    assert "row 2 has '0.125' in column 'rate', which is decimal(10, 2) in" in result.output
+
+
 def test_a_release_without_rows_that_tells_of_no_columns(tmp_path: Path, run: Run) -> None:
     """What the hints name is done: a header stands for it, and a key may have another name."""
     frame(["a", "b"]).to_parquet(tmp_path / "places.parquet")
