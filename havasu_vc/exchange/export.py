@@ -9,6 +9,7 @@ or noted (`export_columns`).
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -79,9 +80,13 @@ def format_of(path: Path) -> ExportFormat:
     """Return the format that a file's name asks for."""
     found = EXPORT_EXTENSIONS.get(path.suffix.lower())
     if found is None:
+        kind, sign, folder = str(path).partition(":")
+        if sign and kind in ("delta", "iceberg"):  # as `import` takes it
+            hint = f"`--to {kind} {shlex.quote(folder)}` makes such a table"
+        else:
+            hint = f"end it in one of {', '.join(EXPORT_EXTENSIONS)}"
         raise InvalidArgumentError(
-            f"{path.name} does not say which format to export to",
-            hints=(f"end it in one of {', '.join(EXPORT_EXTENSIONS)}",),
+            f"{path.name} does not say which format to export to", hints=(hint,)
         )
     return found
 

@@ -490,7 +490,7 @@ def _evolved(
         with suppress(SchemaViolationError):
             check_evolution(old.schema, schema)
             return schema
-    known = with_column_names(old.columns_of_source(incoming), request.renames, old.path)
+    known = with_column_names(old.columns_of_source(incoming), request.renames, old.path, incoming)
     if key is not None:
         known = Schema(known.fields, ())
     schema = match_by_name(known, incoming, field_ids(old.last_column_id))

@@ -203,8 +203,13 @@ def _keys_at(source: Source, key: Sequence[str], rows: npt.NDArray[np.int64]) ->
 # Columns that are called otherwise
 
 
-def with_column_names(schema: Schema, renames: Mapping[str, str], path: str) -> Schema:
-    """Return a dataset's columns under the names that a release has for them."""
+def with_column_names(
+    schema: Schema, renames: Mapping[str, str], path: str, incoming: Schema | None = None
+) -> Schema:
+    """Return a dataset's columns under the names that a release has for them.
+
+    Raises `InvalidArgumentError` where a dataset, or what is incoming, has no such column.
+    """
     for old, new in renames.items():
         if old not in schema.by_name:
             raise InvalidArgumentError(
@@ -214,6 +219,11 @@ def with_column_names(schema: Schema, renames: Mapping[str, str], path: str) -> 
         if new in schema.by_name and new not in renames:
             raise InvalidArgumentError(
                 f"{path} has a column {new!r} already, so {old!r} cannot be renamed to it"
+            )
+        if incoming is not None and new not in incoming.by_name:
+            raise InvalidArgumentError(
+                f"the source has no column {new!r}, which {old!r} would be called",
+                hints=nearest(new, incoming.names) or (f"it has {', '.join(incoming.names)}",),
             )
     fields = tuple(
         replace(field, name=renames[field.name], physical_name=field.stored_name)

@@ -186,6 +186,7 @@ def test_a_key_may_be_renamed(run: Run, repo: Path, tmp_path: Path) -> None:
     [
         (["nothing=title"], "trees has no column 'nothing' to rename"),
         (["name=code"], "trees has a column 'code' already"),
+        (["name=nmae"], "the source has no column 'nmae', which 'name' would be called"),
         (["name"], "--rename takes OLD=NEW"),
         (["name=a", "name=b"], "names a column twice"),
     ],
