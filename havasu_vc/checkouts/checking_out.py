@@ -21,6 +21,7 @@ from havasu_vc.checkouts.keeping_bases import keep_bases
 from havasu_vc.checkouts.requests import CheckoutRequest
 from havasu_vc.checkouts.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.far import where_it_is
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import (
@@ -41,6 +42,7 @@ from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.repo.soundness import defect
 from havasu_vc.sharing import kept_part
 from havasu_vc.store.locks import exclusive_lock, shared_lock
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.preparation import ignore
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
@@ -486,13 +488,14 @@ def _made(
     upon: int | None,
 ) -> TableState:
     """Make a table, anew where what is there cannot be read."""
+    far = where_it_is(view, apart=False) if in_bucket(place.location) else None
     try:
-        return materialise(view, place, wanted, previous=found, upon=upon)
+        return materialise(view, place, wanted, previous=found, upon=upon, far=far)
     except CorruptionError:
         # No edit is lost with a table that has none, or whose edits may go.
         if not remove_unreadable(place, view.properties.table_uuid):
             raise
-        return materialise(view, place, wanted)
+        return materialise(view, place, wanted, far=far)
 
 
 def havasu_view(repo: OpenRepo, folder: DatasetFolder, revision: str) -> DatasetInFiles:

@@ -28,15 +28,19 @@ from havasu_vc.checkouts.checking_out import open_state
 from havasu_vc.checkouts.counterparts import needs_counterpart, tree_view
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.havasu.far import where_it_is
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import ConflictError, DatasetNotFoundError, SchemaViolationError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_systems import may_put
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.refs import list_branches
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.condition import Condition, condition_of, open_checked_out
@@ -58,6 +62,7 @@ __all__ = [
     "drafted",
     "read_table_edits",
     "require_workspace",
+    "seen_in_bucket",
 ]
 
 V = TypeVar("V", bound=Dataset)
@@ -124,8 +129,27 @@ def read_table_edits(
     if storage is not None:
         base = base.with_storage(storage)
     with repo.settings.open_engine(0) as engine:
+        if table.clustered is None:
+            base = seen_in_bucket(repo, base, place.location, table.tree, engine)
         edits = read_edits(base, found, table.snapshot_id, engine)
     return EditedTable(table, found.version, edits, _written_branches(found, table))
+
+
+def seen_in_bucket(
+    repo: OpenRepo, base: DatasetInFiles, location: str, tree: str, engine: Engine
+) -> DatasetInFiles:
+    """Return what a table was made of, read in the bucket where the table and the data are.
+
+    Who may not write there commits with the files here, and whoever pushes sends them.
+    """
+    if not in_bucket(location) or needs_counterpart(repo, tree):
+        return base
+    storage = base.storage
+    url = storage.fetcher.bucket() if storage.on_demand and storage.fetcher else None
+    commits = storage.staging.root != storage.files.root
+    if url is None or (commits and not engine.apart and not may_put(url)):
+        return base
+    return where_it_is(base, apart=engine.apart)
 
 
 def _written_branches(table: Table, known: TableState) -> dict[str, int]:

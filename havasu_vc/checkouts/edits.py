@@ -39,6 +39,7 @@ from havasu_vc.checkouts.glance import (
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.far import url_of, where_it_is
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -63,6 +64,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.revisions import Revision
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, check_keys, count_edits
+from havasu_vc.workspace.counting_apart import count_apart
 from havasu_vc.workspace.incoming import edit_of, edited_dataset
 from havasu_vc.workspace.places import in_the_way
 from havasu_vc.workspace.state import TableState
@@ -92,6 +94,10 @@ def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
         counts = ChangeCounts(updates=1)
     if not edits.touches_rows:
         rows = ChangeCounts()
+    elif can_count(edits) and url_of(edits.base) is not None:
+        with repo.settings.open_engine(edits.base.size) as engine:
+            base = where_it_is(edits.base, apart=engine.apart)
+            rows = count_apart(replace(edits, base=base), engine, check=False).counts
     elif can_count(edits):
         rows = count_edits(edits)
     else:

@@ -32,7 +32,7 @@ from havasu_vc.checkouts.counterparts import (
     table_view,
     tree_view,
 )
-from havasu_vc.checkouts.edited_tables import EditedTable
+from havasu_vc.checkouts.edited_tables import EditedTable, seen_in_bucket
 from havasu_vc.checkouts.edits import onto_head, stored_edit_of, table_diff
 from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
 from havasu_vc.checkouts.table_places import place_elsewhere, require_no_link
@@ -181,6 +181,7 @@ def _edits_at(repo: OpenRepo, place: TablePlace, storage: Storage) -> EditedTabl
     _require_same(table, uuid, state.path, location)
     base = base.with_storage(storage)
     with repo.settings.open_engine(0) as engine:
+        base = seen_in_bucket(repo, base, location, state.tree, engine)
         edits = read_edits(base, table, state.snapshot_id, engine)
     return EditedTable(state, table.version, edits)
 

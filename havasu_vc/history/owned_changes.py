@@ -17,6 +17,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
 from havasu_vc.datasets.havasu.diff import DiffPlan, lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.far import url_of
 from havasu_vc.datasets.havasu.owners import Owner, report_batch
 from havasu_vc.datasets.havasu.owning import Owning, parts_of
 from havasu_vc.datasets.havasu.parquet import file_name, one_batch
@@ -65,18 +66,23 @@ def take_changes(edit: DatasetEdit, old: Dataset, new: Dataset, engine: Engine) 
 
 
 def _for_owners(edit: Edit, plan: DiffPlan) -> bool:
-    """Whether a difference is so large that owners of keys may take it in, and can."""
-    if sum(piece.count for piece in (*plan.old, *plan.new)) <= LEAST_ROWS:
-        return False
+    """Whether a difference is so large that owners of keys may take it in, and can.
+
+    Where the data is away none is too small: owners read what they need, and no whole files.
+    """
     dataset = edit.dataset
+    away = url_of(dataset) is not None
+    if not away and sum(piece.count for piece in (*plan.old, *plan.new)) <= LEAST_ROWS:
+        return False
     sides = (plan.old_schema, plan.new_schema, dataset.schema, edit.schema)
     keys = {tuple(field.id for field in side.key.fields) for side in sides}
     keyed = keys != {()}
     if len(keys) > 1 or (keyed and not all(same_key(*each) for each in pairwise(sides))):
         return False
     storage = dataset.storage
-    if storage.on_demand and not all(storage.has(e.file) for e in dataset.data_entries):
-        return False
+    if not away and storage.on_demand:
+        if not all(storage.has(e.file) for e in dataset.data_entries):
+            return False
     return can_be_owned(dataset, edit.schema) or _stands(dataset, edit, plan)
 
 
@@ -91,14 +97,21 @@ def _take_dealt(edit: Edit, plan: DiffPlan, engine: Engine) -> None:
     """Take in what differs in a dataset of which no file belongs to an interval of keys."""
     rows = [task_of(piece_rows, piece, plan.new_schema) for piece in plan.new]
     size = sum(piece.size for piece in plan.new)
-    here = edit.dataset.storage.on_demand  # what comes is in files of this machine
-    owned_rows(edit, plan.old, rows, "overwrite", engine, size=size, anywhere=not here)
+    url = url_of(edit.dataset)
+    anywhere = _anywhere(edit)
+    owned_rows(edit, plan.old, rows, "overwrite", engine, size=size, url=url, anywhere=anywhere)
+
+
+def _anywhere(edit: Edit) -> bool:
+    """Whether what comes is in no files that this machine alone has."""
+    return not edit.dataset.storage.on_demand or url_of(edit.dataset) is not None
 
 
 def _take_owned(
     edit: Edit, plan: DiffPlan, before: DatasetInFiles, after: DatasetInFiles, engine: Engine
 ) -> None:
     cuts = cuts_of(edit)
+    url = url_of(edit.dataset)
     dealing: list[Task] = []
     sides = []
     views = ((before, plan.old, plan.old_schema), (after, plan.new, plan.new_schema))
@@ -119,16 +132,15 @@ def _take_owned(
             Share(number, old, new, plan.old_schema, plan.new_schema),
         )
         for number, (owner, old, new) in enumerate(
-            zip(owner_values(edit, cuts, "change"), *sides, strict=True)
+            zip(owner_values(edit, cuts, "change", url=url), *sides, strict=True)
         )
     ]
 
     def run() -> Batches:
         what = f"Taking in {edit.dataset.path}"
-        here = edit.dataset.storage.on_demand  # what comes is in files of this machine
-        return engine.run_dealt(dealing, owners, description=what, anywhere=not here)
+        return engine.run_dealt(dealing, owners, description=what, anywhere=_anywhere(edit))
 
-    collect_owned(edit, run)
+    collect_owned(edit, run, url=url)
 
 
 def _file_of(piece: Piece) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.far import url_of
 from havasu_vc.datasets.havasu.owners import Owner, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
 from havasu_vc.datasets.havasu.parquet import Positions
@@ -35,7 +36,9 @@ def for_owners(edit: Edit, deleted: Mapping[str, Positions]) -> bool:
     if sum(map(len, deleted.values())) <= LEAST_ROWS:
         return False
     dataset = edit.dataset
-    return not dataset.storage.on_demand or all(map(dataset.storage.has, deleted))
+    if url_of(dataset) is not None or not dataset.storage.on_demand:
+        return True
+    return all(map(dataset.storage.has, deleted))
 
 
 def take_away(
@@ -56,7 +59,11 @@ def take_away(
     waiting = dict(deleted)
     tasks: list[Task] = []
     ordered = can_be_owned(edit.dataset, edit.schema)
-    owners = owner_values(edit, cuts_of(edit), "change") if ordered else file_owners(edit)
+    url = url_of(edit.dataset)
+    if ordered:
+        owners = owner_values(edit, cuts_of(edit), "change", url=url)
+    else:
+        owners = file_owners(edit, url)
     for owner in owners:
         mine = {file.name: waiting.pop(file.name) for file in owner.files if file.name in waiting}
         told = _without(owner, leaving, shared)
@@ -68,10 +75,11 @@ def take_away(
 
     def run() -> Batches:
         what = f"Taking in {edit.dataset.path}"
-        here = edit.dataset.storage.on_demand  # what was brought is in files of this machine
-        return engine.run_dealt([], tasks, description=what, anywhere=not here)
+        # What was brought is in files of this machine.
+        anywhere = url is not None or not edit.dataset.storage.on_demand
+        return engine.run_dealt([], tasks, description=what, anywhere=anywhere)
 
-    collect_owned(edit, run)
+    collect_owned(edit, run, url=url)
 
 
 def _without(owner: Owner, leaving: set[str], shared: set[str]) -> Owner:

@@ -41,6 +41,7 @@ __all__ = [
     "FarFileStore",
     "create_object",
     "file_system_at",
+    "may_put",
     "object_size",
     "object_system",
     "put_object",
@@ -411,6 +412,15 @@ class FarFileStore(DataFileStore):
         if object_size(url) != size:
             put_object(url, self.path(name))
         return name, size
+
+
+def may_put(url: str) -> bool:
+    """Whether this machine can make objects below a URL only where there are none of a name."""
+    try:
+        _probe(url)
+    except (StorageError, MissingProgramError):
+        return False
+    return True
 
 
 @lru_cache(maxsize=16)

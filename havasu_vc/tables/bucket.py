@@ -22,7 +22,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
@@ -48,7 +48,14 @@ from havasu_vc.store.object_systems import create_object, object_system, reporti
 from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.tables.table import HINT, METADATA, Table, TableFolders, read_table
 
-__all__ = ["BucketPlaces", "BucketTable", "bringing", "folder_of_copies", "plain_location"]
+__all__ = [
+    "BucketPlaces",
+    "BucketTable",
+    "bringing",
+    "copied_here",
+    "folder_of_copies",
+    "plain_location",
+]
 
 _ALIASES = re.compile(r"s3[an]://", re.IGNORECASE)
 _VERSION = re.compile(r"v(\d{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
@@ -325,6 +332,15 @@ class BucketPlaces(TableFolders):
             self._table.bring(name, target)
         return target
 
+    def url(self, location: str) -> str | None:
+        """Return the URL at which any machine reads a file; None where no URL can name it."""
+        name = self.name(location)
+        return (
+            None
+            if set("?#") & set(name)
+            else with_endpoint(f"{self._table.url}/{name}", os.environ)
+        )
+
     def later(self) -> BucketPlaces:
         """Return them as places of copies that are not brought here."""
         return BucketPlaces(self._table, self._home, later=True)
@@ -421,6 +437,26 @@ def run_on_copies(
 
         _side_by_side(bring, copies)
         yield from run_task(_moved(task, home, folder))
+
+
+@contextmanager
+def copied_here(url: str) -> Iterator[str]:
+    """Give the path of a copy of a file of a table, which goes; errors tell of the file."""
+    system, place = object_system(url)
+    with TemporaryDirectory(prefix="havasu-vc-table-") as folder:
+        path = Path(folder, PurePosixPath(place).name)
+        with reporting_store_errors(shown_url(url), "read", passing=(FileNotFoundError,)):
+            try:
+                with system.open_input_stream(place) as source, path.open("xb") as written:
+                    shutil.copyfileobj(source, written, _BLOCK)
+            except FileNotFoundError as error:
+                lost = f"{shown_url(url)} is missing, and the table needs it"
+                raise CorruptionError(lost) from error
+        try:
+            yield str(path)
+        except CorruptionError as error:
+            there = error.message.replace(str(path), shown_url(url))
+            raise CorruptionError(there, hints=error.hints) from error
 
 
 def _moved(value: Any, old: str, new: str) -> Any:

@@ -41,7 +41,14 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
-__all__ = ["can_count", "check_keys", "count_edits", "file_key_cache"]
+__all__ = [
+    "RowsOfFile",
+    "can_count",
+    "check_keys",
+    "count_edits",
+    "file_key_cache",
+    "require_distinct",
+]
 
 INTERVAL_ROWS = 1 << 21
 """About as many rows are in memory at a time."""
@@ -152,12 +159,15 @@ def file_key_cache(keys: Path, entry: Entry, shared: Schema, path: str) -> KeyCa
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Live rows of one file that came, by the hash of their key."""
+class RowsOfFile:
+    """Live rows of one file, by the hash of their key."""
 
     path: str
+    """The file."""
     keys: Hashes
+    """The hashes."""
     positions: Positions
+    """Where the rows are."""
 
 
 def check_keys(edits: TableEdits) -> None:
@@ -171,7 +181,7 @@ def check_keys(edits: TableEdits) -> None:
         _check(edits, [_between(rows, low, high) for rows in new])
 
 
-def _come(edits: TableEdits) -> Iterator[_Rows]:
+def _come(edits: TableEdits) -> Iterator[RowsOfFile]:
     for each in edits.added:
         shared = each.schema.shared(edits.schema)
         cache = file_key_cache(edits.base.storage.keys, each.entry, shared, str(each.path))
@@ -191,46 +201,46 @@ def _live(
     chosen: Positions,
     *,
     inside: bool,
-) -> _Rows:
+) -> RowsOfFile:
     where = positions.astype(np.int64)
     keep = np.isin(where, chosen) if inside or len(chosen) else np.ones(len(where), bool)
     if not inside and len(chosen):
         keep = ~keep
-    return _Rows(path, keys[keep], where[keep])
+    return RowsOfFile(path, keys[keep], where[keep])
 
 
-def _between(rows: _Rows, low: int, high: int) -> _Rows:
+def _between(rows: RowsOfFile, low: int, high: int) -> RowsOfFile:
     start = int(np.searchsorted(rows.keys, np.uint64(low)))
     end = len(rows.keys)
     if high < 1 << 64:
         end = int(np.searchsorted(rows.keys, np.uint64(high)))
-    return _Rows(rows.path, rows.keys[start:end], rows.positions[start:end])
+    return RowsOfFile(rows.path, rows.keys[start:end], rows.positions[start:end])
 
 
-def _check(edits: TableEdits, new: list[_Rows]) -> None:
+def _check(edits: TableEdits, new: list[RowsOfFile]) -> None:
     if not any(len(rows.keys) for rows in new):
         return
     keys = np.concatenate([rows.keys for rows in new])
     ordered = np.sort(keys)
     twice = distinct(ordered[1:][ordered[1:] == ordered[:-1]])
     groups = [
-        _Rows(rows.path, rows.keys[mine], rows.positions[mine])
+        RowsOfFile(rows.path, rows.keys[mine], rows.positions[mine])
         for rows in new
         for mine in (np.isin(rows.keys, twice),)
     ]
     if len(twice):
-        _compare(edits, groups)
+        require_distinct(edits, groups)
     for there in _staying(edits, distinct(keys)):
         hashes = distinct(there.keys)
         mine = [
-            _Rows(rows.path, rows.keys[chosen], rows.positions[chosen])
+            RowsOfFile(rows.path, rows.keys[chosen], rows.positions[chosen])
             for rows in new
             for chosen in (np.isin(rows.keys, hashes),)
         ]
-        _compare(edits, [there, *mine])
+        require_distinct(edits, [there, *mine])
 
 
-def _staying(edits: TableEdits, needles: Hashes) -> Iterator[_Rows]:
+def _staying(edits: TableEdits, needles: Hashes) -> Iterator[RowsOfFile]:
     """Yield the rows of the base that stay and whose keys are among some."""
     leaving = {entry.file for entry in edits.removed}
     nothing = np.empty(0, np.int64)
@@ -251,10 +261,10 @@ def _staying(edits: TableEdits, needles: Hashes) -> Iterator[_Rows]:
         live = ~np.isin(found.positions, gone)
         if live.any():
             path = edits.base.file_path(entry)
-            yield _Rows(path, needles[found.needles[live]], found.positions[live])
+            yield RowsOfFile(path, needles[found.needles[live]], found.positions[live])
 
 
-def _compare(edits: TableEdits, groups: list[_Rows]) -> None:
+def require_distinct(edits: TableEdits, groups: list[RowsOfFile]) -> None:
     """Raise when two of some rows that hash alike have one key."""
     schema = edits.schema.select(edits.schema.key.names)
     seen: set[tuple[object, ...]] = set()

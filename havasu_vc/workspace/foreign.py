@@ -67,6 +67,8 @@ from havasu_vc.model.types import (
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_urls import is_url
+from havasu_vc.tables.bucket import copied_here
 from havasu_vc.tables.scanning import RowSource, read_source
 from havasu_vc.tables.table import damaged, missing, reading_table_file
 
@@ -77,6 +79,7 @@ __all__ = [
     "hash_file",
     "known_fields",
     "measure",
+    "measure_there",
     "parse_measured",
     "read_file_schema",
     "recall",
@@ -117,8 +120,17 @@ def _memory(path: Path, file: FileSchema, layout: FileLayout, keys: Path) -> Pat
 
 
 @kernel
+def measure_there(
+    url: str, file: FileSchema, layout: FileLayout, where: str
+) -> Iterator[pa.RecordBatch]:
+    """Look at all rows of a file at a URL, of which there is a copy as long as that takes."""
+    with copied_here(url) as path:
+        yield from measure(path, file, layout, None, where)
+
+
+@kernel
 def measure(
-    path: str, file: FileSchema, layout: FileLayout, keys: str, where: str
+    path: str, file: FileSchema, layout: FileLayout, keys: str | None, where: str
 ) -> Iterator[pa.RecordBatch]:
     """Look at all rows of a file and yield one row: its entry, and the sums of its columns.
 
@@ -139,12 +151,13 @@ def measure(
         for number, count in part.nans.items():
             nans[number] = nans.get(number, 0) + count
     nothing = np.empty(0, np.uint64)
-    cache = build_key_cache(
-        np.concatenate([nothing, *(part.hashed.keys for part in parts)]),
-        np.concatenate([nothing, *(part.hashed.rows for part in parts)]),
-    )
-    with suppress(OSError):  # it only spares work next time
-        write_key_cache(key_cache_path(Path(keys), name, schema), cache)
+    if keys is not None:
+        cache = build_key_cache(
+            np.concatenate([nothing, *(part.hashed.keys for part in parts)]),
+            np.concatenate([nothing, *(part.hashed.rows for part in parts)]),
+        )
+        with suppress(OSError):  # it only spares work next time
+            write_key_cache(key_cache_path(Path(keys), name, schema), cache)
     statistics = column_statistics(metadata, file.leaves, nans)
     entry = Entry(
         name,
@@ -163,8 +176,9 @@ def measure(
     document = format_entry(entry)
     sums = {str(number): list(lanes) for number, lanes in digests.sums.items()}
     kept = {"file": name, "entry": document.decode(), "digests": sums}
-    with suppress(OSError):
-        _remember(_memory(Path(path), file, layout, Path(keys)), json.dumps(kept))
+    if keys is not None:
+        with suppress(OSError):
+            _remember(_memory(Path(path), file, layout, Path(keys)), json.dumps(kept))
     yield pa.RecordBatch.from_arrays(
         [pa.array([document], pa.binary()), pa.array([json.dumps(kept)])], schema=_FIELDS
     )
@@ -345,7 +359,7 @@ def known_fields(*schemas: Schema) -> dict[int, Field]:
     return found
 
 
-def read_file_schema(path: Path, known: Mapping[int, Field], schema: Schema) -> FileSchema:
+def read_file_schema(path: Path | str, known: Mapping[int, Field], schema: Schema) -> FileSchema:
     """Return the columns of a data file, which the table knows by their ids."""
     with reading_table_file(path), open_parquet(str(path)) as file:
         arrow = file.schema_arrow
@@ -384,7 +398,7 @@ def _id_of(field: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
-def _field(arrow: pa.Field, known: Mapping[int, Field], path: Path) -> Field:
+def _field(arrow: pa.Field, known: Mapping[int, Field], path: Path | str) -> Field:
     number = _id_of(arrow)
     field = None if number is None else known.get(number)
     if field is None:
@@ -409,7 +423,7 @@ def _told_apart(found: Iterable[Field]) -> tuple[Field, ...]:
     )
 
 
-def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Path) -> Type:
+def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Path | str) -> Type:
     """Return the type that a file holds of a column."""
     match type_:
         case Primitive.LONG if pa.types.is_int32(arrow):
@@ -432,7 +446,7 @@ def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Pat
             return type_
 
 
-def _part(field: Field, arrow: pa.Field, known: Mapping[int, Field], path: Path) -> Field:
+def _part(field: Field, arrow: pa.Field, known: Mapping[int, Field], path: Path | str) -> Field:
     return replace(field, type=_type(field.type, arrow.type, known, path), physical_name=None)
 
 
@@ -511,9 +525,11 @@ def _without(rows: pa.RecordBatch, first: int, deleted: Positions) -> pa.RecordB
 
 def _identity(source: RowSource, schema: Schema, deleted: Positions | None) -> str:
     """Return what tells a copy from one of other bytes or under another schema."""
-    with reading_table_file(source.path):
-        status = os.stat(source.path)
-    facts = (source.path, status.st_ino, status.st_size, status.st_mtime_ns)
+    facts: tuple[object, ...] = (source.path,)
+    if not is_url(source.path):
+        with reading_table_file(source.path):
+            status = os.stat(source.path)
+        facts = (source.path, status.st_ino, status.st_size, status.st_mtime_ns)
     said = (source.values, source.naming, document_hash(format_schema(schema)))
     digest = hashlib.sha256(repr((facts, said)).encode())
     if deleted is not None:

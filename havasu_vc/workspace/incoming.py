@@ -8,9 +8,10 @@ and no column, as a compaction, make no commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +22,13 @@ from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.edit import SMALL_FILE, Edit
+from havasu_vc.datasets.havasu.far import is_apart, sent, url_of, version_of, where_it_is
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, change_blobs
 from havasu_vc.datasets.havasu.ledger import Change as Rows
 from havasu_vc.datasets.havasu.locate import sound_key_cache
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.verify import mark_verified
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -48,9 +49,13 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.store.files import linked_location
+from havasu_vc.store.object_systems import put_object, url_below
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import Change, edit_tree
+from havasu_vc.tables.bucket import copied_here
 from havasu_vc.workspace.counting import check_keys, count_edits
+from havasu_vc.workspace.counting_apart import Told, count_apart
+from havasu_vc.workspace.far_tables import keep_there, named_url
 from havasu_vc.workspace.foreign import stage_file
 from havasu_vc.workspace.taking_in import AddedFile, TableEdits, deleted_before
 
@@ -72,12 +77,26 @@ def edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
     """
     if edits.is_empty:
         return TreeEdit(edits.path, {})
+    if (url := url_of(edits.base)) is not None:
+        # Which engine works is told only now.
+        edits = replace(edits, base=where_it_is(edits.base, apart=engine.apart))
+        return sent(_edit_there(edits, storage, engine), storage.staging, url)
     check_keys(edits)
     counts = count_edits(edits)
     if not counts.total:
         return _columns_alone(edits, storage)
     if fits_as_files(edits, counts):
         return _as_files(edits, storage, engine, counts)
+    return _as_rows(edits, storage, engine)
+
+
+def _edit_there(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
+    """Return the edit of a dataset whose files are in a bucket; what is staged here is sent."""
+    told = count_apart(edits, engine)
+    if not told.counts.total:
+        return _columns_alone(edits, storage)
+    if fits_as_files(edits, told.counts):
+        return _as_files(edits, storage, engine, told.counts, told=told)
     return _as_rows(edits, storage, engine)
 
 
@@ -133,30 +152,33 @@ def _as_files(
     counts: ChangeCounts,
     *,
     fold: bool = True,
+    told: Told | None = None,
 ) -> TreeEdit:
+    """Return the edit that takes files as they are; of files in a bucket, tasks have `told`."""
     view = edits.base.with_storage(storage)
     gone, come = Digests(), Digests()
     with Edit(view, layout=edits.layout, documents=foreign_documents(edits)) as edit:
         tasks = [task for e in edits.removed for task in view.scan_file(e, edits.schema)]
-        what, anywhere = f"Reading {edits.path}", not storage.on_demand
+        what, anywhere = f"Reading {edits.path}", told is not None or not storage.on_demand
         rows, sums = add_up(tasks, edits.schema, engine, description=what, anywhere=anywhere)
         if rows != sum(edits.live_before(entry) for entry in edits.removed):
             raise CorruptDatasetError(edits.path, "its files do not hold the rows that they did")
         gone.add(sums)
-        few = counts.total <= MOST_KEYS
+        few = counts.total <= MOST_KEYS and told is None
         if not few:
-            edit.touch(None)
+            many = told is None or counts.total > MOST_KEYS
+            edit.touch(None if many or told is None else told.touched)
         for entry in edits.removed:
             edit.remove(entry)
             if few:
                 edit.touch(_live_keys(view, entry, deleted_before(view, entry)))
-        for each, entry in stage_added(edits, storage):
-            edit.adopt(entry)
+        for each, entry in _taken(edits, storage, engine):
+            edit.adopt(entry, elsewhere=not storage.has(entry.file))
             if few:
                 frame = edits.frame.with_storage(storage)
                 edit.touch(_live_keys(frame, entry, each.deleted))
             come.add(each.measured.digests)
-            for rows_gone, positions in _rows_at(str(each.path), edits, each.deleted):
+            for rows_gone, positions in _rows_at(each.place, edits, each.deleted):
                 come.subtract(hash_rows(rows_gone, edits.schema).digests)
                 edit.delete(entry, positions, rows_gone)
         owned = for_owners(edit, edits.deleted)
@@ -171,6 +193,19 @@ def _as_files(
                 edit.delete(entry, where, rows_gone)
         edit.count_digests(counts, gone.sums, come.sums)
         return edit.finish(fold=fold)
+
+
+def _taken(edits: TableEdits, storage: Storage, engine: Engine) -> list[tuple[AddedFile, Entry]]:
+    """Return the files that came as entries, staged, or copied to where the data is."""
+    staged = stage_added(edits, storage)
+    if (url := url_of(edits.base)) is not None:
+        places = [
+            (each.url, entry.file)
+            for each, entry in staged
+            if each.url is not None and not storage.staging.has(entry.file)
+        ]
+        keep_there(places, url, engine, f"Taking in {edits.path}")
+    return staged
 
 
 def _live_keys(view: DatasetInFiles, entry: Entry, deleted: Positions) -> Hashes:
@@ -199,7 +234,8 @@ def _rows_at(
 def stage_added(edits: TableEdits, storage: Storage) -> list[tuple[AddedFile, Entry]]:
     """Stage the files that came, each under a name of its own, and return their entries.
 
-    Two files with the same bytes, as a table without a key may have, become two files.
+    Two files with the same bytes, as a table without a key may have, become two files. One that
+    stays in a bucket is not staged if it has the name for itself.
     """
     staged: list[tuple[AddedFile, Entry]] = []
     seen = set(edits.base.entries)
@@ -212,7 +248,15 @@ def stage_added(edits: TableEdits, storage: Storage) -> list[tuple[AddedFile, En
             location = linked_location(each.path)
             staged.append((each, replace(each.entry, location=location)))
             continue
-        stage_file(each.path, each.entry.file, storage.staging, own=each.own)
+        if each.url is not None:
+            if each.entry.file not in seen:
+                seen.add(each.entry.file)
+                staged.append((each, each.entry))
+                continue
+            with copied_here(each.url) as path:
+                stage_file(Path(path), each.entry.file, storage.staging)
+        else:
+            stage_file(each.path, each.entry.file, storage.staging, own=each.own)
         written = WrittenFile(each.entry)
         if each.entry.file in seen:
             (written,) = distinct_files(
@@ -246,6 +290,7 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> DatasetInFiles:
         for entry in base.entries.values()
         if not (leaving | edits.restored.keys()).isdisjoint(entry.targets)
     ]
+    places = _places(staged, storage)
     deleted = write_delete_file(
         _deletions(edits, view, staged, leaving, deletes),
         edits.layout,
@@ -264,7 +309,26 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> DatasetInFiles:
     )
     draft = Draft(folder.source)
     tree = edit_tree(draft, folder.tree, changes)
-    return HavasuDataset(base.path, TreeFolder(draft, tree), storage, "the workspace")
+    if (url := url_of(view)) is not None and is_apart(view):
+        places |= _sent_along(come, storage, url)
+    return version_of(view, TreeFolder(draft, tree), "the workspace", places)
+
+
+def _places(staged: Sequence[tuple[AddedFile, Entry]], storage: Storage) -> dict[str, str]:
+    """Return where files that stay in a bucket are read, by what they are called."""
+    return {
+        entry.file: named_url(each.url, entry.file)
+        for each, entry in staged
+        if each.url is not None and not storage.staging.has(entry.file)
+    }
+
+
+def _sent_along(come: Iterable[Entry], storage: Storage, url: str) -> dict[str, str]:
+    """Send what is staged here to where others read it; what no commit names `gc` takes."""
+    staged = [entry.file for entry in come if storage.staging.has(entry.file)]
+    for file in staged:
+        put_object(url_below(url, file), storage.staging.path(file))
+    return {file: url_below(url, file) for file in staged}
 
 
 def _rows(base: DatasetInFiles, gone: frozenset[str], come: list[Entry]) -> int:
@@ -289,7 +353,7 @@ def _deletions(
             path = view.file_path(view.entries[file])
             parts.append(_read(file, path, edits, edits.deleted[file]))
         if file in added:
-            parts.append(_read(file, str(added[file].path), edits, added[file].deleted))
+            parts.append(_read(file, added[file].place, edits, added[file].deleted))
         positions = np.concatenate([part.positions for part in parts])
         order = np.argsort(positions, kind="stable")
         rows = pa.concat_batches([part.rows for part in parts])

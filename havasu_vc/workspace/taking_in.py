@@ -9,7 +9,6 @@ derived, beside the key caches; the cost follows what changed.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -24,10 +23,10 @@ from havasu_vc.datasets.havasu.documents import (
     layout_documents,
     layout_of,
 )
+from havasu_vc.datasets.havasu.far import version_of
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.plan import FileLayout, past_path
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
@@ -40,11 +39,10 @@ from havasu_vc.formats.havasu.properties import (
     format_sort_order,
 )
 from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent, Snapshot
-from havasu_vc.model.evolution import check_evolution, with_stored_names
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import task_of
-from havasu_vc.model.types import Field, List, Map, Struct, Type
+from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_urls import is_url
 from havasu_vc.store.objects import Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.positions import read_position_deletes
@@ -65,12 +63,15 @@ from havasu_vc.tables.snapshots import (
     snapshot_of,
 )
 from havasu_vc.tables.table import Table, TableFolders, damaged
+from havasu_vc.workspace.altered_columns import altered_schema
+from havasu_vc.workspace.far_tables import leave_there, seen_there
 from havasu_vc.workspace.foreign import (
     FileSchema,
     Measured,
     copy_rows,
     known_fields,
     measure,
+    measure_there,
     parse_measured,
     read_file_schema,
     recall,
@@ -81,7 +82,6 @@ __all__ = [
     "AddedFile",
     "TableEdits",
     "added_files",
-    "altered_schema",
     "changed_documents",
     "come_files",
     "deleted_before",
@@ -110,6 +110,13 @@ class AddedFile:
     """Whether the file is the table's alone; else it is copied and never given another name."""
     copied: bool = False
     """Whether it is a copy of the table's file, made beside the key caches."""
+    url: str | None = None
+    """Where it is read if it stays in a bucket: then nothing is at its path."""
+
+    @property
+    def place(self) -> str:
+        """Where it is read."""
+        return self.url or str(self.path)
 
     @property
     def entry(self) -> Entry:
@@ -215,7 +222,7 @@ def _with_documents(
     columns = column_documents(folder, schema) if SCHEMA in documents else {}
     changes = {**{n: d for n, d in documents.items() if n != SCHEMA}, **columns}
     tree = edit_tree(draft, folder.tree, changes)
-    return HavasuDataset(view.path, TreeFolder(draft, tree), view.storage, "the workspace")
+    return version_of(view, TreeFolder(draft, tree), "the workspace")
 
 
 def read_edits(
@@ -241,8 +248,9 @@ def read_edits(
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
-    table.places.know(lambda name: _path_here(base, name))
-    table.places.bring(live.file.path for live in files.added)
+    if not leave_there(table.places, base, files):
+        table.places.know(lambda name: _path_here(base, name))
+        table.places.bring(live.file.path for live in files.added)
     if type(table.places) is TableFolders:
         # A table may have gone through other hands, and what it names is committed and pushed:
         # so its files are its own, or where the user's own configuration allows.
@@ -305,6 +313,8 @@ class ComingFile:
     """Whether `path` is a copy."""
     whole: bool = True
     """Whether its rows are all there, so that positions in it are the table's."""
+    url: str | None = None
+    """Where it is read if it stays in a bucket."""
 
 
 def come_files(
@@ -321,11 +331,13 @@ def come_files(
     for live in files:
         source = planner.source(live, nothing)
         path = Path(source.path)
+        source = seen_there(source, base, table.places)
+        url = source.path if is_url(source.path) else None
         own, copied = home.holds(path), not says_all(source, schema)
         if copied:
-            path = copy_rows(source, schema, base.storage.keys)
-        file_schema = read_file_schema(path, known, schema)
-        found.append(ComingFile(live, source, path, file_schema, own or copied, copied))
+            path, url = copy_rows(source, schema, base.storage.keys), None
+        file_schema = read_file_schema(url or path, known, schema)
+        found.append(ComingFile(live, source, path, file_schema, own or copied, copied, url=url))
     return found
 
 
@@ -361,6 +373,7 @@ def added_files(
             rows if each.whole else _NOTHING,
             each.own,
             each.copied,
+            each.url,
         )
         for each, found, rows in zip(coming, measured, gone, strict=True)
     )
@@ -372,25 +385,36 @@ def _live_alone(
     path = copy_rows(each.source, schema, base.storage.keys, deleted=deleted)
     known = known_fields(schema, base.schema)
     file_schema = read_file_schema(path, known, schema)
-    return replace(each, path=path, schema=file_schema, own=True, copied=True, whole=False)
+    return replace(
+        each, path=path, schema=file_schema, own=True, copied=True, whole=False, url=None
+    )
 
 
 def measure_files(
     base: DatasetInFiles, layout: FileLayout, added: Iterable[ComingFile], engine: Engine
 ) -> list[Measured]:
-    """Return what is in each file that came; those that were looked at before are recalled."""
+    """Return what is in each file that came; those that were looked at before are recalled.
+
+    What stays in a bucket is looked at by tasks that bring a copy for themselves.
+    """
     keys = base.storage.keys
     unsorted = _unsorted(layout)
-    files = [(each.path, each.schema) for each in added]
-    found = [recall(path, schema, unsorted, keys) for path, schema in files]
+    files = list(added)
+    found = [None if each.url else recall(each.path, each.schema, unsorted, keys) for each in files]
     new = [index for index, measured in enumerate(found) if measured is None]
-    tasks = [
-        task_of(measure, str(files[i][0]), files[i][1], unsorted, str(keys), base.path) for i in new
-    ]
-    batches = engine.run_each(tasks, description=f"Looking at {base.path}")
+    tasks = [_look(files[i], unsorted, base) for i in new]
+    anywhere = all(files[i].url for i in new)
+    what = f"Looking at {base.path}"
+    batches = engine.run_each(tasks, description=what, anywhere=anywhere)
     for number, batch in batches:
         found[new[number]] = parse_measured(batch)
     return [measured for measured in found if measured is not None]
+
+
+def _look(each: ComingFile, layout: FileLayout, base: DatasetInFiles) -> Task:
+    if each.url is not None:
+        return task_of(measure_there, each.url, each.schema, layout, base.path)
+    return task_of(measure, str(each.path), each.schema, layout, str(base.storage.keys), base.path)
 
 
 def _unsorted(layout: FileLayout) -> FileLayout:
@@ -473,7 +497,8 @@ class _Sources:
         return named
 
     def _add(self, live: SnapshotFile, source: RowSource) -> None:
-        self._after[live.file.path] = deleted_rows(source)
+        seen = seen_there(source, self._base, self._table.places)
+        self._after[live.file.path] = deleted_rows(seen)
 
     def of(self, location: str) -> Positions:
         """Return the rows of one data file that are deleted now."""
@@ -485,103 +510,3 @@ class _Sources:
             entry = _known_file(location, self._base)
             if entry is not None:
                 yield entry, after
-
-
-# The columns of a table after an engine altered it, as a dataset has them.
-#
-# An engine knows names, types, comments, nullability and order; what Havasu says of a
-# column beside that (encodings, CRS, the type it came as, its name in files) it drops,
-# and the dataset still has it. Columns are the same when their ids are.
-
-
-def altered_schema(base: Schema, before: Schema, after: Schema, where: str) -> Schema:
-    """Return what a dataset's schema becomes when its table's went from `before` to `after`.
-
-    `where` names the dataset in errors.
-    """
-    if after == before:
-        return base
-    fields = tuple(
-        _field(field, base.by_id.get(field.id), before.by_id.get(field.id))
-        for field in after.fields
-    )
-    if set(after.identifier_ids) != set(before.identifier_ids):
-        fields = _with_key(base, before, after, fields, where)
-    try:
-        schema = with_stored_names(Schema(fields, base.identifier_ids))
-        check_evolution(base, schema)
-    except SchemaViolationError as error:
-        raise SchemaViolationError(f"{where}: {error.message}", hints=error.hints) from error
-    except ValueError as error:
-        raise SchemaViolationError(f"{where}: the schema is not possible: {error}") from error
-    return schema
-
-
-def _with_key(
-    base: Schema, before: Schema, after: Schema, fields: tuple[Field, ...], where: str
-) -> tuple[Field, ...]:
-    """Return the columns of a table that lost its identifier fields, if it did so by the way.
-
-    CREATE OR REPLACE TABLE drops them and makes all columns optional, and no engine sets
-    identifier fields on optional columns: then the dataset's key is meant. Rows without one
-    are refused where rows are taken in.
-    """
-    key = set(before.identifier_ids)
-    gone = [before.by_id[each].name for each in before.identifier_ids if each not in after.by_id]
-    if gone:
-        raise SchemaViolationError(
-            f"{where}: the table has no longer the key column {gone[0]!r}",
-            hints=(f"`havasu-vc restore {shlex.quote(where)}` makes the table as it was",),
-        )
-    if after.identifier_ids or any(after.by_id[each].required for each in key):
-        raise SchemaViolationError(
-            f"{where}: the identifier fields of the table were changed, which is another key",
-            hints=(
-                "ALTER TABLE … SET IDENTIFIER FIELDS as they were, and commit; then "
-                "`havasu-vc meta set` changes the key",
-            ),
-        )
-    return tuple(
-        replace(field, required=base.by_id[field.id].required) if field.id in key else field
-        for field in fields
-    )
-
-
-def _field(field: Field, base: Field | None, before: Field | None) -> Field:
-    """Return a column of a table as the dataset is to have it."""
-    if base is None:
-        # A raster that an engine declares as a struct is told by nothing but its fields.
-        return field
-    if before == field:
-        return base
-    same = before is not None and before.type == field.type
-    type_ = base.type if same or base.raster is not None else _type(field.type, base.type)
-    physical = base.physical_name or (base.name if base.name != field.name else None)
-    docs_differ = before is None or before.doc != field.doc
-    return replace(
-        base,
-        name=field.name,
-        type=type_,
-        required=field.required if before is None else _required(base, before, field),
-        doc=field.doc if docs_differ else base.doc,
-        source_type=base.source_type if type_ == base.type else None,
-        physical_name=None if physical == field.name else physical,
-    )
-
-
-def _required(base: Field, before: Field, field: Field) -> bool:
-    return base.required if before.required == field.required else field.required
-
-
-def _type(type_: Type, base: Type) -> Type:
-    """Return a table's type, with what the dataset says of the fields inside."""
-    match type_, base:
-        case Struct(fields), Struct(known):
-            by_id = {field.id: field for field in known}
-            return Struct(tuple(_field(field, by_id.get(field.id), None) for field in fields))
-        case List(element), List(known_element):
-            return List(_field(element, known_element, None))
-        case Map(key, value), Map(known_key, known_value):
-            return Map(_field(key, known_key, None), _field(value, known_value, None))
-        case _:
-            return type_

@@ -335,7 +335,7 @@ def test_an_owner_leaves_what_the_driver_writes_again(
         gone = {entry.file: np.array([2]) for entry in (second, third)}
         told: list[Any] = []
         monkeypatch.setattr(owned_deletes, "task_of", lambda *order: told.append(order))
-        monkeypatch.setattr(owned_deletes, "collect_owned", lambda edit, run: None)
+        monkeypatch.setattr(owned_deletes, "collect_owned", lambda edit, run, url: None)
         with Edit(old) as edit:
             take_away(edit, gone, [first], engine)
             take_away(edit, gone, [], engine)

@@ -1,8 +1,10 @@
 """Tables in a bucket of a server on loopback: read, and edited as an engine edits them."""
 
 import secrets
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,7 @@ from havasu_vc.testing.memory import run_all
 from tests.repo.points import Row, Rows, make, read, write
 from tests.workspace import by_hand
 
-__all__ = ["ROWS", "Tables", "edit", "far_url", "made", "rows", "s3", "there"]
+__all__ = ["ROWS", "Tables", "edit", "edit_rows", "far_url", "made", "rows", "s3", "there"]
 
 ROWS: dict[int, Row] = {number: (f"n{number}", number) for number in range(40)}
 
@@ -61,6 +63,23 @@ def rows(table: Table) -> dict[int, tuple[str | None, int | None]]:
 
 def edit(url: str, folder: Path, come: Rows, gone: int | None = None) -> None:
     """Do what an engine does: one version more, with rows that came and a file's row that went."""
+    data = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
+    edit_rows(url, folder, data, first=gone)
+
+
+def edit_rows(
+    url: str,
+    folder: Path,
+    come: Sequence[Mapping[str, Any]],
+    gone: Collection[int] = (),
+    *,
+    first: int | None = None,
+    anew: bool = False,
+) -> None:
+    """Do the same with rows of any columns; those with some ids go, and one of the first file.
+
+    Those that come are all there are then, if the table is written `anew`.
+    """
     place = BucketTable(url)
     table = place.read(folder / "seen")
     known, parent = table.metadata, table.metadata.snapshot
@@ -77,14 +96,23 @@ def edit(url: str, folder: Path, come: Rows, gone: int | None = None) -> None:
     new = folder / "new"
     (new / "data").mkdir(parents=True)
     columns = arrow_schema(known.schema)
-    data = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
-    path = new / "data" / f"00000-{secrets.token_hex(8)}.parquet"
-    pq.write_table(pa.Table.from_pylist(data, schema=columns), path, store_schema=False)
-    files = [DataFile(str(path), len(data), path.stat().st_size)]
-    if gone is not None:
-        (live, *_) = [each for each in live_files(table) if each.is_data]
-        files.append(write_position_deletes(new / "data", {live.file.path: np.array([gone])}))
-    manifests = list(manifests_of(table, parent))
+    files = []
+    if come:
+        path = new / "data" / f"00000-{secrets.token_hex(8)}.parquet"
+        written = pa.Table.from_pylist(list(come), schema=columns)
+        pq.write_table(written, path, store_schema=False)
+        files.append(DataFile(str(path), len(come), path.stat().st_size))
+    places: dict[str, Any] = {}
+    for number, live in enumerate(each.file for each in live_files(table) if each.is_data):
+        if first is not None and not number:
+            places[live.path] = np.array([first])
+        if gone:
+            ids = pq.read_table(table.places.file(live.path), columns=["id"])["id"].to_numpy()
+            places[live.path] = np.flatnonzero(np.isin(ids, list(gone)))
+    places = {location: found for location, found in places.items() if len(found)}
+    if places:
+        files.append(write_position_deletes(new / "data", places))
+    manifests = [] if anew else list(manifests_of(table, parent))
     for file in files:
         place.send(Path(file.path), f"data/{Path(file.path).name}")
         # Spark's own file system calls the same place s3a.

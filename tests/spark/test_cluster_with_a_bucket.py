@@ -13,8 +13,10 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
+from tests.remotes.buckets import edit_rows
 from tests.remotes.sharing import clone, files
 from tests.repo.points import merged_values
+from tests.repo.tables import points
 from tests.spark.clusters import (
     ROOT,
     Cluster,
@@ -222,6 +224,58 @@ def test_what_differs_is_found(
     wanted += [["INSERT", str(n), f"new {n}"] for n in come]
     assert sorted(found) == sorted(wanted)
     assert files(Repo.open(repo.path)) == []
+
+
+COMMIT = """
+import sys
+from havasu_vc.history import owned_edits
+from havasu_vc.workspace import incoming
+from tests.spark.driving import on_spark, started
+
+master, folder, url, least = sys.argv[1:]
+owned_edits.OWNER_BYTES, owned_edits.FEW_ROWS, incoming.SMALL_FILE = 50_000, 0, int(least)
+spark = started(master)
+repo = on_spark(folder, spark)
+counts = repo.workspace.commit_from(url, message="By an engine").changes["big"]
+print(counts.inserts, counts.updates, counts.deletes, sep="|")
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("how", ["as files", "as rows", "deleted", "connect"])
+def test_edits_of_a_table_are_committed_by_executors(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """What others wrote into a table in the bucket is read there, and comes to the driver never."""
+    cluster = request.getfixturevalue("connect" if how == "connect" else "cluster")
+    name = f"edited-{how.replace(' ', '-')}"
+    repo, url = shared(cluster, name, monkeypatch), f"s3://cluster/tables/{name}"
+    repo.workspace.check_out_to(url, dataset="big")
+    kept = [n for n in range(30_000) if n % 7]
+    after = points(30_500, name="row").to_pylist()
+    after = [{**after[n], "name": f"far {n}" if n % 3 else f"row {n}"} for n in kept]
+    after += points(500, start=30_000).to_pylist()
+    random.Random(1).shuffle(after)
+    if how == "deleted":
+        after = points(30_000).to_pylist()
+        gone = range(0, 30_000, 7)
+        edit_rows(url, tmp_path / "engine", [], gone)
+        after = [row for row in after if row["id"] % 7]
+    else:
+        edit_rows(url, tmp_path / "engine", after, anew=True)
+
+    least = 0 if how == "as files" else 1 << 40
+    (said,) = run_on(cluster, COMMIT, repo.path, url, least)
+
+    gone_rows = 30_000 - len(kept)
+    updates = sum(n % 3 > 0 for n in kept)
+    wanted = [0, 0, gone_rows] if how == "deleted" else [500, updates, gone_rows]
+    assert said == [str(each) for each in wanted]
+    repo = Repo.open(repo.path)
+    assert files(repo) == [], "no data file came to the driver"
+    here = pushed(repo, tmp_path / "here")
+    found = {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()}
+    assert found == {row["id"]: row["name"] for row in after}
 
 
 BLIND = """

@@ -136,9 +136,11 @@ class Edit:
         """Take a data file away with all of its rows; the caller counts these."""
         self._removed.add(entry.file)
 
-    def adopt(self, entry: Entry) -> None:
-        """Bring a staged data file as it is; the caller counts its rows."""
+    def adopt(self, entry: Entry, *, elsewhere: bool = False) -> None:
+        """Bring a data file as it is, staged or put elsewhere; the caller counts its rows."""
         self._adopted[entry.file] = entry
+        if elsewhere:
+            self._elsewhere.add(entry.file)
 
     def take_report(self, report: OwnerReport, *, elsewhere: bool = False) -> None:
         """Take in what the owner of an interval of keys did; its files may be elsewhere."""

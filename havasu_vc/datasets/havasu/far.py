@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 
+from havasu_vc.datasets.folder import Folder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.formats.havasu.entry import Entry
@@ -12,7 +13,17 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_size, put_object, url_below
 
-__all__ = ["FarDataset", "as_seen", "far_dataset", "is_apart", "is_away", "sent", "url_of"]
+__all__ = [
+    "FarDataset",
+    "as_seen",
+    "far_dataset",
+    "is_apart",
+    "is_away",
+    "sent",
+    "url_of",
+    "version_of",
+    "where_it_is",
+]
 
 
 @dataclass(frozen=True)
@@ -23,15 +34,21 @@ class FarDataset(HavasuDataset):
     """Where data files are kept."""
     apart: bool = False
     """Whether those who read see no folder of this machine: files here are read at the URL too."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where files are read that no commit has, as in a table: a URL that names them at its end."""
 
     def file_path(self, entry: Entry) -> str:
         """Return the path of a file, or the URL of one that is not here."""
+        if entry.file in self.elsewhere:
+            return self.elsewhere[entry.file]
         if entry.location is not None or self._is_near(entry.file):
             return super().file_path(entry)
         return self._url_of(entry.file)
 
     def place(self, file: str) -> str:
         """Return the path of a file, or the URL of one that is not here."""
+        if file in self.elsewhere:
+            return self.elsewhere[file]
         return super().place(file) if self._is_near(file) else self._url_of(file)
 
     def _is_near(self, file: str) -> bool:
@@ -70,6 +87,18 @@ def far_dataset(view: DatasetInFiles, url: str | None, *, apart: bool = False) -
     return FarDataset(view.path, view.folder, storage, view.revision, url=url, apart=apart)
 
 
+def version_of(
+    view: DatasetInFiles, folder: Folder, revision: str, elsewhere: Mapping[str, str] | None = None
+) -> DatasetInFiles:
+    """Return another version of a dataset, read where that is.
+
+    `elsewhere` is where files are that no commit has, where the dataset is read at a URL.
+    """
+    if isinstance(view, FarDataset):
+        return replace(view, folder=folder, revision=revision, elsewhere=elsewhere or {})
+    return HavasuDataset(view.path, folder, view.storage, revision)
+
+
 def url_of(view: Dataset) -> str | None:
     """Return where data files are read that are not here; None where all are read here."""
     return view.url if isinstance(view, FarDataset) else None
@@ -93,6 +122,17 @@ def as_seen(view: Dataset) -> Dataset:
     if storage.staging.root != storage.files.root:
         return view
     return far_dataset(files, storage.fetcher.bucket(), apart=True) or view
+
+
+def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
+    """Return a dataset as it is read in a bucket, where its files are there as a rule.
+
+    Those who read `apart` see no folder of this machine.
+    """
+    fetcher = view.storage.fetcher
+    if fetcher is None or not view.storage.on_demand:
+        return view
+    return far_dataset(view, fetcher.bucket(), apart=apart) or view
 
 
 def is_away(view: DatasetInFiles) -> bool:

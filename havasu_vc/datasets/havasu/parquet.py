@@ -54,9 +54,13 @@ def file_name(path: str) -> str:
 
     >>> file_name("/srv/objects/ab"), file_name("s3://bucket/objects/ab?region=x")
     ('ab', 'ab')
+    >>> file_name("s3://bucket/table/data/00000.parquet?region=x#ab")
+    'ab'
     """
-    name = Path(path).name
-    return name.partition("?")[0] if is_url(path) else name
+    if not is_url(path):
+        return Path(path).name
+    place, _, name = path.partition("#")
+    return name or Path(place.partition("?")[0]).name
 
 
 @contextmanager
@@ -104,7 +108,7 @@ def open_parquet(
 
 
 def _at_url(url: str) -> Any:
-    system, path = object_system(url)
+    system, path = object_system(url.partition("#")[0])
     return system.open_input_file(path)
 
 
