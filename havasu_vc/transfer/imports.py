@@ -170,7 +170,7 @@ class _Taking:
         notes = [*kept, *source.notes]
         other = None if old is None else other_key(old, request)
         key = other or (source.schema if old is None else old.schema).key.names
-        with _naming(path, source, key):
+        with _naming(path, source, key, old is not None and other is None):
             if old is not None:
                 head, limit = self.transaction.head.commit, request.similarity_detection_limit
                 earlier = earlier_import(repo, head or "", old, limit)
@@ -394,12 +394,12 @@ def _written(
 
 
 @contextmanager
-def _naming(path: str, source: Source, key: Sequence[str]) -> Iterator[None]:
+def _naming(path: str, source: Source, key: Sequence[str], held: bool) -> Iterator[None]:
     """Have an error about keys name the dataset, and the rows."""
     try:
         yield
     except KeyViolationError as error:
-        raise with_rows_named(error, path, source, key) from error
+        raise with_rows_named(error, path, source, key, held=held) from error
 
 
 def _replacing(

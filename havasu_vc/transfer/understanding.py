@@ -136,10 +136,15 @@ def _rows(source: Source, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def with_rows_named(
-    error: KeyViolationError, path: str, source: Source, key: Sequence[str]
+    error: KeyViolationError, path: str, source: Source, key: Sequence[str], *, held: bool = False
 ) -> KeyViolationError:
-    """Return an error about keys that names keys which several rows have, or a row without one."""
+    """Return an error about keys that names keys which several rows have, or a row without one.
+
+    Where the key is `held`, as by a dataset's next release, no other is to be chosen.
+    """
     said, hints = error.message, error.hints
+    if held:
+        hints = (f"mend the rows of the source: {path} has this key, and stays as it is",)
     try:
         found = _doubled(source, key)
     except HavasuError:

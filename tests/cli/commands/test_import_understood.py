@@ -215,6 +215,7 @@ def test_rows_that_share_a_key_are_named(run: Run, repo: Path, tmp_path: Path) -
         refused = run("import", doubled, *arguments)
         assert refused.exit_code != 0 and "the key 2 is there twice" in refused.stderr
         assert "doubled: 2 in rows 2, 4, 6; 9 in rows 5, 7" in refused.stderr
+        assert ("--primary-key" in refused.stderr) is ("--replace" not in arguments)
         refused = run("import", empty, *arguments)
         assert "row 4 has no value in its key column 'id'" in refused.stderr
 
