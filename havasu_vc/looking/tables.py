@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, Predicate
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedTypeError
+from havasu_vc.exchange.boxes import box_of
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.geo.wkt import beyond_geos
 from havasu_vc.model.arrow import arrow_schema, arrow_type
@@ -105,7 +106,10 @@ class Table:
         they were imported with.
         """
         schema = self.schema_of(columns)
-        where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
+        where = Predicate(
+            None if keys is None else tuple(map(self._key, keys)),
+            None if box is None else box_of(box),
+        )
         for batch in self._batches(columns, where):
             yield to_source(batch, schema) if source_types else batch
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,8 @@ from tests.datasets.thresholds import tiny_thresholds
 from tests.repo import points
 from tests.support.sound import CheckedRepo
 
+THREE: Any = (3, 4, 1)
+WEST: Any = ("west", 2, 3, 4)
 WRONG: list[tuple[Callable[[Table], object], str]] = [
     (lambda table: table.to_arrow(["nope"]), "has no column 'nope'"),
     (lambda table: table.to_pandas(["id", "nope"]), "has no column 'nope'"),
@@ -21,6 +24,9 @@ WRONG: list[tuple[Callable[[Table], object], str]] = [
     (lambda table: table.to_arrow(keys=[("x",)]), "'x' cannot be a key: 'id' is long"),
     (lambda table: table.to_arrow(keys=[(1 << 70,)]), "cannot be a key"),
     (lambda table: table.to_arrow(keys=[(1, 2)]), "a key has 1 values"),
+    (lambda table: table.to_arrow(box=THREE), r"\(3, 4, 1\) is not a box"),
+    (lambda table: table.to_arrow(box=WEST), "is not a box"),
+    (lambda table: table.to_arrow(box=(0, 4, 1, 3)), "is a box that holds nothing"),
 ]
 
 
