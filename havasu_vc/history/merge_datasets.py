@@ -275,7 +275,10 @@ class DatasetMerger:
         if not merged.key:
             raise NotYetSupportedError(
                 f"{self._path} has no key, so our rows cannot get back a column that we dropped",
-                hints=("resolve with ours, and add the column again",),
+                hints=(
+                    "from a branch that has the column, made before these rows were written, "
+                    "`havasu-vc merge` this one: the rows get it there",
+                ),
             )
         with self._settings.open_engine(ours.size) as engine:
             self._ours, self._back = ours.revived(merged, back, engine.run)

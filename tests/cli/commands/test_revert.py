@@ -151,3 +151,25 @@ def test_what_changes_beside_rows_is_named(run: Run, repo: Path) -> None:
     succeed(run("switch", "main"))
     succeed(run("meta", "set", "points", "description=Here", "-m", "Text"))
     assert "  points: title\n" in succeed(run("merge", "titled", "-m", "Both")).stderr
+
+
+def test_a_column_comes_back_to_a_table_without_a_key(run: Run, tmp_path: Path) -> None:
+    """The way that the hint names, where rows were written since."""
+    file = tmp_path / "lines.csv"
+    file.write_text("a,b\n1,x\n1,y\n")
+    succeed(run("import", file, "lines", "-m", "Lines"))
+    columns = json.loads(succeed(run("meta", "get", "lines", "schema.json", "-o", "json")).stdout)
+    kept = json.dumps(columns["lines"]["schema.json"][:1])
+    succeed(run("meta", "set", "lines", f"schema.json={kept}", "-m", "Dropped"))
+    succeed(run("branch", "back"))
+    file.write_text("a\n1\n1\n9\n")
+    succeed(run("import", file, "lines", "--replace", "-m", "More"))
+
+    refused = run("revert", "HEAD^")
+    assert refused.exit_code and "from a branch that has the column" in refused.stderr
+    succeed(run("switch", "back"))
+    succeed(run("revert", "HEAD"))
+    succeed(run("merge", "main", "-m", "Both"))
+
+    shown = succeed(run("cat", "lines", "-o", "csv")).stdout.splitlines()
+    assert sorted(shown) == ["1,x", "1,y", "9,", "a,b"]
