@@ -9,7 +9,7 @@ and so do those that differ in one column from a row of the last import that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -77,6 +77,7 @@ from havasu_vc.transfer.understanding import (
     in_the_systems_of,
     info_documents,
     not_there,
+    systems_of,
     understood,
     version_of,
     with_column_names,
@@ -336,14 +337,14 @@ def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]], *, of
     return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
 
 
-def _meta(source: Source, kind: DatasetKind, said: TableInfo) -> dict[str, bytes]:
+def _meta(source: Source, kind: DatasetKind, said: TableInfo, but: Set[str]) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     if source.title:
         meta["meta/title"] = source.title.encode()
     if source.description:
         meta["meta/description"] = source.description.encode()
-    for name, wkt in source.crs.items():
-        meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
+    for name in sorted(source.crs.keys() - but):
+        meta[f"meta/crs/{name}.wkt"] = kind.crs_document(source.crs[name])
     return meta | info_documents(said, kind)
 
 
@@ -363,7 +364,7 @@ def _fresh(
         )
     column = curve_column(source.schema, request.order)
     hilbert = None if column is None else source.schema.by_name[column].id
-    meta = _meta(source, kind, request.said(source, path))
+    meta = _meta(source, kind, request.said(source, path), frozenset())
     types = declared_types(source)
     new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert, declared=types)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
@@ -413,19 +414,17 @@ def _replacing(
     """Return the edit that makes a dataset hold what a source does."""
     key = other_key(old, request)
     schema = in_systems(_evolved(old, source.schema, request, key), old, source)
-    kind = kind_named(old.kind)
+    kind, now = kind_named(old.kind), systems_of(schema)
     said = request.said(source, old.path)
     given = info_documents(said, kind)
     meta: dict[str, bytes | None] = {
         name: data
-        for name, data in _meta(source, kind, said).items()
+        for name, data in _meta(source, kind, said, systems_of(source.schema) - now).items()
         if (known := old.folder.read(name)) is None
         or name in given
         or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
-    left = {each.geometry.crs for each in old.schema.geometries if each.geometry}
-    left -= {each.geometry.crs for each in schema.geometries if each.geometry}
-    meta |= dict.fromkeys(f"meta/crs/{name}.wkt" for name in left)
+    meta |= dict.fromkeys(f"meta/crs/{name}.wkt" for name in systems_of(old.schema) - now)
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     if key is not None:
         edit = rekeyed(old, schema, meta, tasks, engine, size=source.input_bytes)

@@ -54,6 +54,7 @@ __all__ = [
     "likely_renames",
     "not_there",
     "parse_table_info",
+    "systems_of",
     "understood",
     "version_of",
     "with_column_names",
@@ -406,6 +407,12 @@ def _other_systems(
             continue
         if known is None or not same_crs(old.crs.get(known, known), definitions.get(said, said)):
             yield field.name, known, said
+
+
+def systems_of(schema: Schema) -> set[str]:
+    """Return the reference systems of a table's geometries, by name."""
+    found = (field.geometry.crs for field in schema.geometries if field.geometry is not None)
+    return {name for name in found if name is not None}
 
 
 def in_systems(schema: Schema, old: Dataset, source: Source) -> Schema:

@@ -212,3 +212,16 @@ def test_a_release_without_rows_that_tells_of_no_columns(tmp_path: Path, run: Ru
     result = succeed(run("import", tmp_path / "none.csv", "places", "--replace"))
 
     assert "1 delete into places" in result.output and "is dropped" not in result.stderr
+
+
+def test_a_release_in_the_same_system_by_another_name_brings_no_other(
+    tmp_path: Path, run: Run
+) -> None:
+    frame(["a", "b"]).to_parquet(tmp_path / "places.parquet")
+    succeed(run("import", tmp_path / "places.parquet", "--primary-key", "id"))
+    succeed(run("export", "places", tmp_path / "places.geojson"))  # which says OGC:CRS84
+
+    result = succeed(run("import", tmp_path / "places.geojson", "places", "--replace"))
+
+    assert "Nothing changed" in result.output
+    assert "crs/" not in succeed(run("show", "--stat")).stdout.partition("crs/EPSG:4326.wkt")[2]
