@@ -95,5 +95,5 @@ def _lines(found: Description) -> list[str]:
 
 
 def _short(value: object) -> str:
-    text = str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value) or "''"
     return text if len(text) <= 40 else text[:39] + "…"

@@ -5,6 +5,8 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.cli.main import COMMANDS, GIT_VERBS
@@ -84,6 +86,15 @@ def test_what_a_dataset_is(run: Run) -> None:
         each for each in value["havasu.describe/v1"]["columns"] if each["name"] == "height"
     ]
     assert (height["lower"], height["upper"], height["nulls"]) == (1.5, 3.5, 0)
+
+
+def test_bounds_are_written_as_values_are(run: Run, tmp_path: Path) -> None:
+    rows = {"id": [1, 2], "open": [True, False], "note": ["", "x"]}
+    pq.write_table(pa.table(rows), tmp_path / "shops.parquet")
+    succeed(run("import", tmp_path / "shops.parquet", "--primary-key", "id"))
+
+    lines = succeed(run("describe", "shops")).stdout.splitlines()
+    assert lines[-2:] == ["  open, boolean, false to true", "  note, string, '' to x"]
 
 
 def test_without_a_dataset_it_is_gits(run: Run, repo: Path) -> None:
