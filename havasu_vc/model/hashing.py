@@ -42,6 +42,11 @@ _NAN = np.uint64(0x7FF8000000000000)
 _RASTER = Struct(raster_fields(tuple(range(1, RASTER_PARTS + 1))))
 _BLOCK = 1 << 15
 """Rows mixed at a time, so that they stay in the processor's cache."""
+_ALL = (1 << 64) - 1
+_FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+"""Masks that keep so many bytes of a word."""
+_MOST_WORDS = 8
+"""Values of at most so many words are hashed word by word, if most have about as many."""
 _BYTES = 1 << 19
 """Bytes hashed at a time: each takes as many again, several times."""
 
@@ -66,7 +71,7 @@ def mix(values: Hashes) -> Hashes:
 
 def cell_hashes(keys: Hashes, field_id: int, values: Hashes) -> Hashes:
     """Return the hash of each cell of one column; the caller leaves nulls out."""
-    shift = np.uint64(field_id * int(FIELD) & 0xFFFFFFFFFFFFFFFF)
+    shift = np.uint64(field_id * int(FIELD) & _ALL)
     return mix(keys ^ mix(values + shift))
 
 
@@ -183,32 +188,58 @@ def _hash_long(value: npt.NDArray[np.uint8]) -> np.uint64:
 def _hash_block(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
     lengths = np.diff(offsets)
     counts = (lengths + 7) >> 3
-    ends = np.cumsum(counts)
-    total = int(ends[-1])
-    if total == 0:
-        return mix(np.zeros(len(lengths), np.uint64))
-    # Copied with room to spare, so that eight bytes can be read at any offset.
-    block = np.zeros(int(offsets[-1] - offsets[0]) + 8, np.uint8)
-    block[:-8] = raw[offsets[0] : offsets[-1]]
+    most = int(counts.max())
+    # Copied with room to spare, so that as many words can be read at any offset.
+    block = np.zeros(int(offsets[-1] - offsets[0]) + 8 * max(most, 1), np.uint8)
+    block[: offsets[-1] - offsets[0]] = raw[offsets[0] : offsets[-1]]
     anywhere: Hashes = np.ndarray((len(block) - 7,), np.uint64, block.data, strides=(1,))
-    uniform = bool((counts == counts[0]).all())
-    if uniform:
-        index = np.tile(np.arange(int(counts[0]), dtype=np.int64), len(lengths))
-        begins = np.repeat(offsets[:-1] - offsets[0], int(counts[0]))
+    begins = offsets[:-1] - offsets[0]
+    if most <= _MOST_WORDS and most * len(counts) <= 2 * int(counts.sum()):
+        sums = _sums_by_word(anywhere, begins, lengths, most)
     else:
-        index = np.arange(total, dtype=np.int64) - np.repeat(ends - counts, counts)
-        begins = np.repeat(offsets[:-1] - offsets[0], counts)
-    words = anywhere[begins + (index << 3)]
-    last = ends[counts > 0] - 1
-    spare = ((8 - (lengths[counts > 0] & 7)) & 7).astype(np.uint64) << np.uint64(3)
-    words[last] &= np.uint64(0xFFFFFFFFFFFFFFFF) >> spare
-    words += (index + 1).astype(np.uint64) * STEP
-    words = mix(words)
-    if uniform:
-        sums = words.reshape(len(lengths), -1).sum(axis=1, dtype=np.uint64)
-    else:
-        sums = _segment_sums(words, ends, counts)
+        sums = _sums_by_value(anywhere, begins, lengths, counts)
     return mix(sums + lengths.astype(np.uint64))
+
+
+def _sums_by_word(
+    anywhere: Hashes,
+    begins: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    most: int,
+) -> Hashes:
+    """Return the sum of the words of each value: all first ones, all second ones, and so on.
+
+    Short values take half the time that `_sums_by_value` does, of one length a third.
+    """
+    sums = np.zeros(len(lengths), np.uint64)
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    for number in range(most):
+        words = anywhere[begins + 8 * number]
+        if shortest < 8 * (number + 1):
+            left = lengths - 8 * number
+            words &= _FIRST_BYTES[left.clip(0, 8)] if shortest < longest else _FIRST_BYTES[left[0]]
+        words += np.uint64((number + 1) * int(STEP) & _ALL)
+        words = mix(words)
+        if shortest <= 8 * number:
+            words[left <= 0] = 0
+        sums += words
+    return sums
+
+
+def _sums_by_value(
+    anywhere: Hashes,
+    begins: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> Hashes:
+    """Return the sum of the words of each value, all words of one after those of the other."""
+    ends = np.cumsum(counts)
+    index = np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - counts, counts)
+    words = anywhere[np.repeat(begins, counts) + (index << 3)]
+    some = counts > 0
+    words[ends[some] - 1] &= _FIRST_BYTES[(lengths[some] - 1 & 7) + 1]
+    words += (index + 1).astype(np.uint64) * STEP
+    return _segment_sums(mix(words), ends, counts)
 
 
 def _segment_sums(

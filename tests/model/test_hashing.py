@@ -183,6 +183,19 @@ def test_a_value_of_more_than_a_block_hashes_as_the_page_defines(size: int) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [[21], [8], [7], [0], [0, 1], [0, 3, 8, 9], [16, 17], [63, 64], [65, 64], [1] * 90 + [60]],
+    ids=str,
+)
+def test_values_of_any_lengths_side_by_side_hash_as_the_page_defines(sizes: list[int]) -> None:
+    """One length, several and very different ones are hashed in ways of their own."""
+    values = [bytes(range(n % 7, n % 7 + size)) for n, size in enumerate(sizes * 20)]
+    found = hash_values(pa.array(values, pa.binary()), Field(1, "x", Primitive.BINARY))
+
+    assert found.tolist() == [plain.hash_bytes(value) for value in values]
+
+
 # Values that differ hash differently (by chance once in 2^64)
 
 
