@@ -26,7 +26,15 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["Digests", "HashedRows", "format_digests", "hash_keys", "hash_rows", "parse_digests"]
+__all__ = [
+    "Digests",
+    "HashedRows",
+    "format_digests",
+    "hash_keys",
+    "hash_keys_and_rows",
+    "hash_rows",
+    "parse_digests",
+]
 
 _LANE = np.uint64(0xC2B2AE3D27D4EB4F)
 _ALL = (1 << 64) - 1
@@ -71,6 +79,34 @@ class Digests:
 
 def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
     """Return the hashes of rows that are in the stored types of `schema`."""
+    values, present = _column_values(rows, schema)
+    keys = _key_hashes(values, present, schema, rows.num_rows)
+    total = np.zeros(rows.num_rows, np.uint64)
+    digests: dict[int, Digest] = {}
+    for field, hashes, valid in zip(schema.fields, values, present, strict=True):
+        cells = _cells(keys, field, hashes, valid)
+        second = mix(cells ^ _LANE)
+        if valid is not None:
+            second[~valid] = 0
+        total += cells
+        digests[field.id] = (int(cells.sum(dtype=np.uint64)), int(second.sum(dtype=np.uint64)))
+    return HashedRows(keys, total, digests)
+
+
+def hash_keys_and_rows(rows: pa.RecordBatch, schema: Schema) -> tuple[Hashes, Hashes]:
+    """Return `keys` and `rows` of `hash_rows` alone, in two thirds of the time."""
+    values, present = _column_values(rows, schema)
+    keys = _key_hashes(values, present, schema, rows.num_rows)
+    total = np.zeros(rows.num_rows, np.uint64)
+    for field, hashes, valid in zip(schema.fields, values, present, strict=True):
+        total += _cells(keys, field, hashes, valid)
+    return keys, total
+
+
+def _column_values(
+    rows: pa.RecordBatch, schema: Schema
+) -> tuple[list[Hashes], list[np.ndarray | None]]:
+    """Return the hashes of each column's values, and which there are where not all are."""
     values = [
         _column_hashes(column, field)
         for field, column in zip(schema.fields, rows.columns, strict=True)
@@ -79,18 +115,14 @@ def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
         pc.is_valid(column).to_numpy(zero_copy_only=False) if column.null_count else None
         for column in rows.columns
     ]
-    keys = _key_hashes(values, present, schema, rows.num_rows)
-    total = np.zeros(rows.num_rows, np.uint64)
-    digests: dict[int, Digest] = {}
-    for field, hashes, valid in zip(schema.fields, values, present, strict=True):
-        cells = cell_hashes(keys, field.id, hashes)
-        second = mix(cells ^ _LANE)
-        if valid is not None:
-            cells[~valid] = 0
-            second[~valid] = 0
-        total += cells
-        digests[field.id] = (int(cells.sum(dtype=np.uint64)), int(second.sum(dtype=np.uint64)))
-    return HashedRows(keys, total, digests)
+    return values, present
+
+
+def _cells(keys: Hashes, field: Field, values: Hashes, valid: np.ndarray | None) -> Hashes:
+    cells = cell_hashes(keys, field.id, values)
+    if valid is not None:
+        cells[~valid] = 0
+    return cells
 
 
 def hash_keys(rows: pa.RecordBatch, schema: Schema) -> Hashes:

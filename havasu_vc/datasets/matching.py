@@ -1,14 +1,12 @@
 """Rows of two sides told apart by their hashes, wherever they lie: for tables in no common order.
 
-    hashed     every row as a hash of its key, a hash of all of it, and its place
-    places     of rows whose key is on one side alone, or whose hashes differ: an engine's join
-    fetched    the rows at these places, dealt out by key
-    paired     both sides of an interval of keys, walked through side by side
+    hashed, differing   where rows are that one side has and the other has not (`places`)
+    fetched             the rows at these places, dealt out by key
+    paired              both sides of an interval of keys, walked through side by side
 
 Only numbers of fixed length are shuffled for rows that are equal, and only rows that differ
 are read a second time. Hashes propose, and rows decide: what is fetched is compared by its
-keys and values. Rows without a key go by the hash of the whole row, and as many of them are
-alike on both sides as both have.
+keys and values. Rows without a key are alike on both sides as often as both have them.
 """
 
 from __future__ import annotations
@@ -17,15 +15,15 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
-from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.pairing import comparable, pair_rows, row_hashes, same_key
+from havasu_vc.datasets.dealing import BATCH_ROWS, Cuts, SortedPieces, dealt
+from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
+from havasu_vc.datasets.places import Positions, SideSource, differing, hashed, key_names
 from havasu_vc.datasets.sorting import first_from
 from havasu_vc.errors import EngineError
 from havasu_vc.model import compute as pc
@@ -36,33 +34,17 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "HASHES",
-    "PLACES",
     "Comparison",
-    "SideSource",
     "TaskSource",
     "fetched",
-    "hashed",
     "looked_at",
     "numbered_here",
     "paired",
     "with_changes",
 ]
 
-Positions = npt.NDArray[np.int64]
-
-HASHES = pa.schema(
-    [
-        ("key", pa.int64()),
-        ("row", pa.int64()),
-        ("source", pa.int32()),
-        ("pos", pa.int64()),
-        ("sample", pa.binary()),
-    ]
-)
-"""Facts of each row: hashes, where it is, and of some the first value of the key."""
-PLACES = pa.schema([("source", pa.int32()), ("pos", pa.int64())])
-"""Where rows are: which source, and which of its rows."""
+PART_ROWS = 1 << 20
+"""About how many rows of both sides have their hashes compared by one task."""
 SAMPLE_SHARE = 1 << 10
 """One key in so many is told, so that keys can be cut into intervals."""
 INTERVAL_BYTES = 32 << 20
@@ -74,21 +56,6 @@ _SWELL = 3
 _ROW_HASH = "\0hash"
 _SIDE = b"side"
 _ALL = (1 << 64) - 1
-
-
-class SideSource(Protocol):
-    """Rows of one side that are read again as they were; must pickle."""
-
-    @property
-    def count(self) -> int:
-        """About how many rows."""
-
-    @property
-    def size(self) -> int:
-        """About how many bytes."""
-
-    def numbered(self, schema: Schema, wanted: Positions | None) -> Iterator[pa.RecordBatch]:
-        """Yield rows, of which only some may be `wanted`, with their numbers in a last column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +111,17 @@ class Comparison:
         """Whether rows have keys, by which they are matched."""
         return same_key(self.old_schema, self.new_schema)
 
-    def hashing(self, is_new: bool) -> list[Task]:
-        """Return the tasks that tell the hashes of one side."""
+    def hashing(self) -> tuple[list[Task], list[Task]]:
+        """Return the tasks that deal hashes out, and their owners, who deal out for `fetching`."""
         schemas = (self.old_schema, self.new_schema)
-        first, sources = (len(self.old), self.new) if is_new else (0, self.old)
-        return [
-            task_of(hashed, number, source, *schemas, is_new, SAMPLE_SHARE)
-            for number, source in enumerate(sources, first)
+        sources = (*self.old, *self.new)
+        parts = sum(each.count for each in sources) // PART_ROWS + 1
+        dealing = [
+            task_of(hashed, n, source, *schemas, n >= len(self.old), SAMPLE_SHARE, parts)
+            for n, source in enumerate(sources)
         ]
+        groups = [group for group, held in enumerate(self._groups()) for _ in held]
+        return dealing, [task_of(differing, (), len(self.old), groups)] * parts
 
     def cuts(self, samples: Sequence[bytes], count: int) -> tuple[Any, ...]:
         """Return where keys of so many rows that differ are cut, from samples of them."""
@@ -165,9 +135,13 @@ class Comparison:
         found = {values[len(values) * n // (wanted + 1)] for n in range(1, wanted + 1) if values}
         return tuple(sorted(found))
 
-    def fetching(self, cuts: tuple[Any, ...]) -> tuple[list[int], list[Task]]:
-        """Return which task fetches rows of each source, and these tasks."""
-        numbers: list[int] = []
+    def fetching(self, cuts: tuple[Any, ...]) -> list[Task]:
+        """Return the tasks that fetch rows."""
+        schemas = (self.old_schema, self.new_schema)
+        return [task_of(fetched, (), group, *schemas, cuts) for group in self._groups()]
+
+    def _groups(self) -> list[dict[int, tuple[SideSource, bool]]]:
+        """Return which sources each task fetches from, by number, and whether they are new."""
         groups: list[dict[int, tuple[SideSource, bool]]] = []
         room = 0
         for number, source in enumerate((*self.old, *self.new)):
@@ -176,9 +150,7 @@ class Comparison:
                 room = FETCH_BYTES
             groups[-1][number] = (source, number >= len(self.old))
             room -= source.size
-            numbers.append(len(groups) - 1)
-        schemas = (self.old_schema, self.new_schema)
-        return numbers, [task_of(fetched, (), group, *schemas, cuts) for group in groups]
+        return groups
 
     def pairing(self, cuts: tuple[Any, ...]) -> list[Task]:
         """Return the task of each interval of keys that pairs its rows."""
@@ -186,60 +158,6 @@ class Comparison:
         if self.look is not None:
             task = task_of(looked_at, (), task, self.look)
         return [task] * (len(cuts) + 1)
-
-
-@kernel
-def hashed(
-    number: int, source: SideSource, old: Schema, new: Schema, is_new: bool, share: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield the hashes of a source's rows."""
-    schema = new if is_new else old
-    keyed = same_key(old, new)
-    names, compared = _compared(old, new, is_new, keyed)
-    for batch in source.numbered(schema, None):
-        positions = batch.column(batch.num_columns - 1)
-        hashes = hash_rows(batch.select(names), compared)
-        sample = pa.nulls(batch.num_rows, pa.binary())
-        if keyed:
-            first = batch.column(_key_names(schema, new)[0])
-            told = hashes.keys <= np.uint64(_ALL // share)
-            values = [pickle.dumps(v) for v in pc.filter(first, arrow_array(told)).to_pylist()]
-            sample = pc.replace_with_mask(sample, arrow_array(told), pa.array(values, pa.binary()))
-        columns = [
-            arrow_array(hashes.keys.view(np.int64)),
-            arrow_array(hashes.rows.view(np.int64)),
-            pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows),
-            positions,
-            sample,
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=HASHES)
-
-
-def _compared(old: Schema, new: Schema, is_new: bool, keyed: bool) -> tuple[list[str], Schema]:
-    """Return the columns of a side that count, and what they are hashed as.
-
-    A column that the new version lacks counts for nothing. One whose values can never be
-    equal to those of the same column there is hashed as another column is.
-    """
-    mine, other = (new, old) if is_new else (old, new)
-    highest = max((*old.by_id, *new.by_id), default=0)
-    names, fields = [], []
-    for field in mine.fields:
-        if field.id not in new.by_id:
-            continue
-        names.append(field.name)
-        twin = other.by_id.get(field.id)
-        geometries = twin is not None and twin.geometry is not None and field.geometry is not None
-        if twin is None or geometries or comparable(twin.type, field.type):
-            fields.append(field)
-        else:
-            fields.append(replace(field, id=highest + field.id) if is_new else field)
-    return names, Schema(tuple(fields), mine.identifier_ids if keyed else ())
-
-
-def _key_names(schema: Schema, new: Schema) -> tuple[str, ...]:
-    """Return what the key's columns are called on a side, in the order of the new one."""
-    return tuple(schema.by_id[field.id].name for field in new.key.fields)
 
 
 @kernel
@@ -255,33 +173,50 @@ def fetched(
     if not batches:
         return
     places = pa.Table.from_batches(batches)
-    numbers = places.column("source").to_numpy()
-    positions = places.column("pos").to_numpy()
+    numbers, positions, times = (
+        places.column(name).to_numpy() for name in ("source", "pos", "times")
+    )
     for side in (False, True):
         schema = new if side else old
 
         def rows(side: bool = side, schema: Schema = schema) -> Iterator[pa.RecordBatch]:
             for number, (source, is_new) in sources.items():
                 if is_new is side:
-                    # Where hashes of keys are equal by chance, a place comes more than once.
-                    wanted = np.unique(positions[numbers == number])
-                    yield from _found(source, schema, wanted)
+                    here = numbers == number
+                    yield from _found(source, schema, positions[here], times[here])
 
         keyed = same_key(old, new)
         found = (_marked(batch, schema, new, side, keyed) for batch in rows())
-        names = _key_names(schema, new) if keyed else (_ROW_HASH,)
+        names = key_names(schema, new) if keyed else (_ROW_HASH,)
         yield from dealt(found, Cuts(names, cuts))
 
 
-def _found(source: SideSource, schema: Schema, wanted: Positions) -> Iterator[pa.RecordBatch]:
+def _found(
+    source: SideSource, schema: Schema, wanted: Positions, times: npt.NDArray[np.int32]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a source at some positions, each so many times."""
+    order = np.argsort(wanted)
+    wanted, times = wanted[order], times[order]
     if not len(wanted):
         return
     count = 0
     for batch in source.numbered(schema, wanted):
+        rows = batch.select(range(batch.num_columns - 1))
+        yield from _repeated(rows, times[count : count + batch.num_rows])
         count += batch.num_rows
-        yield batch.select(range(batch.num_columns - 1))
     if count != len(wanted):
         raise EngineError(f"{count:,} of {len(wanted):,} rows are where they were; run again")
+
+
+def _repeated(rows: pa.RecordBatch, times: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
+    """Yield each row so many times."""
+    if len(times) == rows.num_rows and bool((times == 1).all()):
+        yield rows
+        return
+    ends = np.cumsum(times, dtype=np.int64)
+    for start in range(0, int(ends[-1]) if len(ends) else 0, BATCH_ROWS):
+        numbers = np.arange(start, min(start + BATCH_ROWS, int(ends[-1])))
+        yield pc.take(rows, arrow_array(np.searchsorted(ends, numbers, "right")))
 
 
 def _marked(
@@ -306,7 +241,7 @@ def paired(
         first = next(stream)
         is_new = first.schema.metadata[_SIDE] == b"new"
         sides[is_new].append(chain((first,), stream))
-    names = [_key_names(schema, new) if keyed else (_ROW_HASH,) for schema in (old, new)]
+    names = [key_names(schema, new) if keyed else (_ROW_HASH,) for schema in (old, new)]
     olds, news = (SortedPieces(side, each) for side, each in zip(sides, names, strict=True))
     for bound, some in olds.below(None):
         before = some

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.file_columns import Mask, Record
     from havasu_vc.datasets.havasu.plan import FileLayout
     from havasu_vc.datasets.havasu.writing import WrittenFile
-    from havasu_vc.datasets.matching import SideSource
+    from havasu_vc.datasets.places import SideSource
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.deltas import Delta
     from havasu_vc.formats.havasu.entry import Entry

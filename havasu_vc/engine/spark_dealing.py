@@ -18,6 +18,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -62,6 +63,7 @@ __all__ = [
     "parse_outcome",
     "pieces_frame",
     "results_of",
+    "summed_pieces",
     "task_frame",
 ]
 
@@ -195,6 +197,21 @@ def owned_frame(
     return by_part(every, len(owners) + 1).mapInArrow(run, PIECES)
 
 
+def summed_pieces(pieces: DataFrame, total: Callable[[bytes], bytes]) -> DataFrame:
+    """Return a frame with, for each piece, what a function says of it; the other rows stay."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
+        for batch in batches:
+            for part, count, piece, kind in zip(*batch.to_pydict().values(), strict=True):
+                if kind == _PIECE:
+                    yield _row(part, count, total(piece), OUTCOME)
+                else:
+                    yield _row(part, count, piece, kind)
+
+    return pieces.mapInArrow(run, PIECES)
+
+
 def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
     """Give owners their pieces, run them as one Spark job, and yield what they yield."""
     with large_rows(pieces.sparkSession):
@@ -235,7 +252,7 @@ def check_told(rows: Sequence[Any], owners: Sequence[int]) -> None:
     if errors:
         # What went wrong while rows were dealt comes before what its lack made go wrong.
         raise parse_error(errors[0][2])
-    dealt, taken = dict.fromkeys(range(len(owners)), 0), dict.fromkeys(range(len(owners)), 0)
+    dealt, taken = Counter[int](), Counter[int]()
     done = set()
     for row in rows:
         hop, owner = pickle.loads(bytes(row.piece))

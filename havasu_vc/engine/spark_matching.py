@@ -1,7 +1,7 @@
-"""Matching on Spark: rows of two sides joined by hashes, and only those that differ fetched.
+"""Matching on Spark: rows of two sides told apart by hashes, and only those that differ fetched.
 
-    hashes       tasks tell them of every row of either side
-    places       Spark's sort-merge join, which spills, keeps where rows are that differ
+    hashes       tasks deal them out, those of every row of either side
+    places       owners of hashes keep where rows are that one side has and the other has not
     fetched      owners of files read these rows and deal them out by key
     changes      owners of intervals of keys pair them
     the driver   takes one interval after the other, so that changes come in key order
@@ -9,41 +9,39 @@
 Neither the table nor what differs is ever in one process. Where rows are is kept on the
 disks of executors meanwhile, as it is needed twice: for the cuts between intervals, which are
 drawn from samples of the keys that differ, and for fetching.
+
+Spark's own sort-merge join of the hashes took four times as long: a row of numbers costs the
+JVM more than the numbers of a thousand in one piece.
 """
 
 from __future__ import annotations
 
+import pickle
 import queue
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import DEALT
-from havasu_vc.datasets.matching import HASHES, PLACES
-from havasu_vc.engine.protocol import Batches, checked_batches
+from havasu_vc.datasets.places import samples_of
+from havasu_vc.engine.protocol import Batches
 from havasu_vc.engine.session import given_up
 from havasu_vc.engine.spark_dealing import (
     ERROR,
     OUTCOME,
-    NumberedTasks,
     by_part,
     check_told,
     collected,
+    dealing_frame,
     large_rows,
     owned_frame,
     parse_outcome,
-    pieces_frame,
-    task_frame,
+    summed_pieces,
 )
-from havasu_vc.engine.worker import parse_error, pickled_error
-from havasu_vc.errors import HavasuError
-from havasu_vc.model.arrow import gathered
+from havasu_vc.engine.worker import parse_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,16 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Matched", "changes_in", "matched"]
 
-_HASHES = "key bigint, row bigint, source int, pos bigint, sample binary"
-_FLUSH_ROWS = 1 << 20
-"""Places that are collected before they are dealt out."""
-_JOINED_ROWS = 1 << 19
-"""About how many rows of both sides are joined by one task: 20 MB of hashes and places."""
 _WAITING = 4
 """Batches that wait for the consumer, besides those of the interval after."""
 _POLL_SECONDS = 0.1
-_FAILED = -1
-"""The source of a row that is an error."""
 
 
 def matched(session: SparkSession, comparison: Comparison) -> Batches:
@@ -80,35 +71,33 @@ class Matched:
     def __init__(self, session: SparkSession, comparison: Comparison) -> None:
         from pyspark import StorageLevel
 
-        self._places = _places(session, comparison).persist(StorageLevel.DISK_ONLY)
+        dealing, matching = comparison.hashing()
+        hashes = dealing_frame(session, dealing, len(matching))
+        groups = len(comparison.fetching(()))
+        places = owned_frame(hashes, matching, deals_to=groups)
+        self._places = places.persist(StorageLevel.DISK_ONLY)
         self.changes: DataFrame | None = None
         """Rows of `spark_dealing.PIECES`: batches of changes, counts and errors."""
         self.owners: list[int] = []
         """How many owners took part in each shuffle."""
         try:
-            self._plan(comparison)
+            self._plan(comparison, len(matching))
         except BaseException:
             self.close()
             raise
 
-    def _plan(self, comparison: Comparison) -> None:
-        from pyspark.sql import functions as F
-
-        told = collected(self._places.where("sample IS NOT NULL").select("source", "sample"))
-        for row in told:
-            if row.source == _FAILED:
-                raise parse_error(row.sample)
-        ((count,),) = collected(self._places.agg(F.count("*")))
+    def _plan(self, comparison: Comparison, matching: int) -> None:
+        told = collected(summed_pieces(self._places, _sum_of_places))
+        check_told([row for row in told if row.kind != OUTCOME], [matching])
+        sums = [pickle.loads(row.piece) for row in told if row.kind == OUTCOME]
+        count = sum(count for count, _ in sums)
         if not count:
             return
-        cuts = comparison.cuts([bytes(row.sample) for row in told], count)
-        groups, fetching = comparison.fetching(cuts)
-        pairing = comparison.pairing(cuts)
-        self.owners = [len(fetching), len(pairing)]
-        dealing = partial(_dealt_places, groups=np.array(groups, np.int32))
-        places = pieces_frame(self._places.select("source", "pos"), dealing, len(fetching))
-        fetched = owned_frame(places, fetching, deals_to=len(pairing))
-        self.changes = owned_frame(fetched, pairing, hop=1)
+        cuts = comparison.cuts([sample for _, samples in sums for sample in samples], count)
+        fetching, pairing = comparison.fetching(cuts), comparison.pairing(cuts)
+        self.owners = [matching, len(fetching), len(pairing)]
+        fetched = owned_frame(self._places, fetching, hop=1, deals_to=len(pairing))
+        self.changes = owned_frame(fetched, pairing, hop=2)
 
     def close(self) -> None:
         """Forget where rows are."""
@@ -122,83 +111,9 @@ class Matched:
         self.close()
 
 
-def _places(session: SparkSession, comparison: Comparison) -> DataFrame:
-    """Return where rows are that differ, with a sample of their keys."""
-    old, new = (
-        task_frame(session, comparison.hashing(is_new), _told_hashes, _HASHES)
-        for is_new in (False, True)
-    )
-    # By size: Spark's own 200 parts are as many tasks in each step after it, however small.
-    rows = sum(each.count for each in (*comparison.old, *comparison.new))
-    join = _by_key if comparison.keyed else _by_row
-    return join(old, new, rows // _JOINED_ROWS + 1).select("source", "pos", "sample")
-
-
-def _by_key(old: DataFrame, new: DataFrame, parts: int) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    names = ("row", "source", "pos", "sample")
-    befores = old.toDF("key", *(f"old_{name}" for name in names)).repartition(parts, "key")
-    afters = new.toDF("key", *(f"new_{name}" for name in names)).repartition(parts, "key")
-    joined = befores.hint("merge").join(afters, "key", "full_outer")
-    differ = joined.where("old_row IS NULL OR new_row IS NULL OR old_row <> new_row")
-    sides = [
-        F.struct(*(F.col(f"{side}_{name}").alias(name) for name in names[1:]))
-        for side in ("old", "new")
-    ]
-    either = differ.select(F.explode(F.array(*sides)).alias("place")).select("place.*")
-    return either.where("source IS NOT NULL")
-
-
-def _by_row(old: DataFrame, new: DataFrame, parts: int) -> DataFrame:
-    """Return the places of rows of which one side has more; errors have no key and stay."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    every = old.withColumn("side", F.lit(0)).union(new.withColumn("side", F.lit(1)))
-    alike = Window.partitionBy("key", "row", "side").orderBy("source", "pos")
-    numbered = every.repartition(parts, "key").withColumn("number", F.row_number().over(alike))
-    found = numbered.groupBy("key", "row", "number").agg(
-        F.count("*").alias("sides"),
-        F.first(F.struct("source", "pos", "sample")).alias("place"),
-    )
-    return found.where("sides = 1 OR key IS NULL").select("place.*")
-
-
-def _told_hashes(tasks: NumberedTasks) -> Iterator[pa.RecordBatch]:
-    try:
-        for _, task in tasks:
-            yield from checked_batches(task)
-    except HavasuError as error:
-        row = {"source": _FAILED, "pos": 0, "sample": pickled_error(error)}
-        yield pa.RecordBatch.from_pylist([row], schema=HASHES)
-
-
-def _dealt_places(
-    batches: Iterator[pa.RecordBatch], groups: np.ndarray[Any, np.dtype[np.int32]]
-) -> Iterator[pa.RecordBatch]:
-    """Yield places as pieces for the tasks that fetch what is there."""
-    places = (batch for batch in batches if batch.num_rows)
-    for waiting in gathered(places, _FLUSH_ROWS, lambda batch: batch.num_rows):
-        yield from _place_pieces(waiting, groups)
-
-
-def _place_pieces(
-    waiting: Sequence[pa.RecordBatch], groups: np.ndarray[Any, np.dtype[np.int32]]
-) -> Iterator[pa.RecordBatch]:
-    places = pa.Table.from_batches(waiting).cast(PLACES).combine_chunks()
-    numbers = groups[places.column("source").to_numpy()]
-    order = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    ordered = places.take(pa.array(order))
-    for group, start, end in zip(found, starts, [*starts[1:], len(order)], strict=True):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, PLACES) as writer:
-            writer.write_table(ordered.slice(start, end - start))
-        columns = [[int(group)], [int(end - start)], [sink.getvalue().to_pybytes()]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, DEALT, strict=True)], schema=DEALT
-        )
+def _sum_of_places(piece: bytes) -> bytes:
+    """Return how many rows are at the places of a piece, and the samples of their keys."""
+    return pickle.dumps(samples_of(pa.Table.from_batches(parse_outcome(piece))))
 
 
 def _streamed(changes: DataFrame, owners: Sequence[int]) -> Batches:

@@ -51,6 +51,7 @@ def many_intervals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(matching, "INTERVAL_BYTES", 10_000)
     monkeypatch.setattr(matching, "FETCH_BYTES", 20_000)
     monkeypatch.setattr(matching, "SAMPLE_SHARE", 2)
+    monkeypatch.setattr(matching, "PART_ROWS", 300)
     with tiny_thresholds(group_rows=40, diffs=True):
         yield
 

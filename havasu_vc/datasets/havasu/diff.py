@@ -43,7 +43,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.pieces import Piece
-    from havasu_vc.datasets.matching import SideSource
+    from havasu_vc.datasets.places import SideSource
     from havasu_vc.datasets.protocol import DatasetInFiles
 
 __all__ = [

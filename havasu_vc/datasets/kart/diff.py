@@ -22,7 +22,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.trees import DatasetInFeatures
-    from havasu_vc.datasets.matching import SideSource
+    from havasu_vc.datasets.places import SideSource
     from havasu_vc.model.schema import Schema
 
 __all__ = ["KartPlan", "can_pair", "plan_diff", "rows_diff"]
