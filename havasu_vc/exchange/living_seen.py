@@ -150,7 +150,7 @@ def _said(database: sqlite3.Connection, layer: Layer, table: str) -> dict[str, s
     prefix = f"{layer.table}: "  # that no two layers may have one title is seen to so
     if now is not None and now.startswith(prefix) and not (was or "").startswith(prefix):
         now = now.removeprefix(prefix) or None
-    if now != was and now not in (layer.table, table):
+    if now != was and now not in _names_of_a_table(layer, table):
         found["title"] = now
     if (now := _text(description)) != layer.said("description"):
         found["description"] = now
@@ -163,6 +163,16 @@ def _said(database: sqlite3.Connection, layer: Layer, table: str) -> dict[str, s
             if own is None or (own.srid != srs_id and not _same_words(own.wkt, definition)):
                 found["crs"] = definition
     return found
+
+
+def _names_of_a_table(layer: Layer, table: str) -> tuple[str, ...]:
+    """Return what programs write in a title's place where a layer has none.
+
+    Kart takes the name of a table for a title as any other, and imports give it as one.
+    """
+    if not layer.kart:
+        return layer.table, table
+    return () if table == layer.table else (table,)
 
 
 def _text(value: object) -> str | None:
