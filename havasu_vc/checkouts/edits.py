@@ -421,9 +421,11 @@ def stored_edit_of(edits: TableEdits, base: Dataset, engine: Engine) -> TreeEdit
 
 
 def stored_edit_between(old: Dataset, new: Dataset, engine: Engine) -> TreeEdit:
-    """Return the edit of rows and columns that makes one version of a dataset the other."""
+    """Return the edit of rows, columns and texts that makes one version of a dataset the other."""
+    items = [f"meta/{each.name}" for each in meta_changes(old.header, new.header)]
     _, edit = old.evolved(new.schema)
     with edit:
+        edit.add_documents({n: new.folder.read(n) for n in items if n != "meta/schema.json"})
         take_changes(edit, old, new, engine)
         return edit.finish()
 

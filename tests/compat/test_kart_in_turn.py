@@ -213,7 +213,8 @@ class Pair:
         program = self.theirs if key == TITLE else self.either()
         program("restore", *at, label(key))
         self.now.pop(key, None)
-        self.now |= {key: rows[key]} if key in rows else {}
+        restored = {key} if program == self.ours else {key, TITLE}  # as it commits
+        self.now |= {k: rows[k] for k in restored if k in rows}
 
     def restore_all(self) -> None:
         source = self.random.randrange(len(self.history))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import FIRST, invoke, succeed
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
@@ -86,6 +87,21 @@ def test_one_of_them_is_committed_and_the_other_brought_back(repo: Path) -> None
     assert changes(repo) == {"description": {"+": "All of them"}}
     succeed(invoke(["-C", repo, "restore", "points"]))
     assert changes(repo) == {} and described(repo) == ("Better", "")
+
+
+def test_a_stash_brings_a_title_back_where_head_has_moved(repo: Path) -> None:
+    sql(repo, "UPDATE gpkg_contents SET identifier = 'Better', description = 'All of them'")
+    edits = changes(repo)
+    succeed(invoke(["-C", repo, "stash", "push"]))
+    assert changes(repo) == {} and described(repo) == ("Some points", "")
+    with editor(repo / "repo.gpkg") as database:
+        database.execute("UPDATE points SET height = 9 WHERE id = 1")
+    succeed(invoke(["-C", repo, "commit", "-m", "A row"]))
+
+    succeed(invoke(["-C", repo, "stash", "pop"]))
+
+    assert described(repo) == ("Better", "All of them")
+    assert changes(repo) == edits
 
 
 def test_what_an_editor_writes_of_its_own_is_no_title(repo: Path) -> None:
