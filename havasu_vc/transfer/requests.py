@@ -133,6 +133,9 @@ class ImportRequest:
     """Commit even if nothing differs."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
+    take_texts: bool = False
+    """Whether a dataset that is there gets the title of its source, if that has one, and with it
+    the description, as in Kart; else it keeps its own."""
 
     @property
     def place(self) -> str:
@@ -145,7 +148,11 @@ class ImportRequest:
 
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""
-        return self.table_info.get(path) or self.table_info.get(source.name) or {}
+        said = self.table_info.get(path) or self.table_info.get(source.name) or {}
+        if not (self.take_texts and source.title):
+            return said
+        texts = {"title": source.title, "description": source.description}
+        return {name: text for name, text in texts.items() if text} | dict(said)
 
 
 @dataclass(frozen=True, slots=True)

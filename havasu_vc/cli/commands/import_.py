@@ -140,7 +140,16 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
     renames=Spelt("--rename", metavar="OLD=NEW", multiple=True, parse=_renames),
     replace_ids=Spelt(metavar="@FILE|TEXT", multiple=False, parse=lambda text: _lines(_text(text))),
     table_info=Spelt(metavar="@FILE|JSON", parse=_table_info),
-    without=("location", "destination", "options", "message", "branch", "find_key", "same_columns"),
+    without=(
+        "location",
+        "destination",
+        "options",
+        "message",
+        "branch",
+        "find_key",
+        "same_columns",
+        "take_texts",
+    ),
 )
 @click.option("--dataset-path", metavar="DEST", help="The dataset's path, for a single layer.")
 @click.option(
@@ -228,8 +237,9 @@ def command(
     destination, named = _destinations(destinations, as_kart=as_kart)
     asked = _at_path(_named(request, source, table, destination, named), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
+    replaces = request.replace or request.replace_ids is not None
     asked = dataclasses.replace(
-        asked, options=options, replace=request.replace or request.replace_ids is not None
+        asked, options=options, replace=replaces, take_texts=is_called_kart()
     )
     asked = with_key(asked, primary_key, none=no_primary_key)
     _check(asked, options, replaces=request.replace)

@@ -1,6 +1,9 @@
 """`havasu-vc import --replace-ids` and `--table-info`: some rows, and other words for tables."""
 
 import json
+import sqlite3
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,27 @@ def test_no_ids_replace_no_row(there: Run, tmp_path: Path) -> None:
     assert rows(there) == before
     meta = json.loads(there("meta", "get", "lots", "-o", "json").stdout)["lots"]
     assert (meta["title"], meta["description"]) == ("Lots", "All of them")
+
+
+def test_called_kart_the_title_is_that_of_the_source(
+    there: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "lots.gpkg"
+    succeed(there("export", "lots", source))
+    with closing(sqlite3.connect(source)) as file, file:
+        file.execute("UPDATE gpkg_contents SET identifier = 'Theirs', description = 'Text'")
+    succeed(there("import", source, "lots", "--replace"))
+    succeed(there("meta", "set", "lots", "title=Ours", "description=Mine"))
+    asked = ("import", source, "lots", "--replace-ids", "")
+    succeed(there(*asked))
+    assert there("meta", "get", "lots", "title").stdout.split()[-1] == "Ours"
+
+    monkeypatch.setattr(sys, "argv", ["kart"])
+    succeed(there(*asked))
+
+    assert there("meta", "get", "lots", "title").stdout.split()[-1] == "Theirs"
+    assert there("meta", "get", "lots", "description").stdout.split()[-1] == "Text"
+    assert there(*asked).exit_code == 44
 
 
 def test_another_column_comes_with_listed_rows(there: Run, tmp_path: Path) -> None:
