@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["CODES", "CODES_OF_COMMANDS", "SPELT"]
+__all__ = ["CODES", "CODES_OF_COMMANDS", "OF_HEAD"]
 
-SPELT = r".*[\^~{].*"
-"""A text spelt as only a revision is, which names no dataset."""
+OF_HEAD = r"HEAD[\^~@{].*"
+"""A revision reckoned from HEAD, which Kart takes for one though it is not there."""
 CODES: tuple[tuple[str, int], ...] = (
-    ("Failed to parse JSON patch file", 1),
+    ("Could not open file 'Failed to parse JSON patch file", 1),
     ("Patch contains no author or head information", 2),
     ("Invalid value for (branch|create): A branch named '.+' already exists", 2),
     (".+ cannot be used as a name: ", 20),
@@ -47,7 +47,9 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
     ("diff export show", ErrorKind.CRS, "'.*' is not a coordinate reference system", 2),
     ("meta", ErrorKind.SCHEMA_VIOLATION, "key column .+ cannot be dropped", 20),
-    ("diff show", ErrorKind.INVALID_ARGUMENT, f"'{SPELT}' is neither a revision", 47),
+    ("diff", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
+    ("log", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 128),
+    ("show", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
     ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
     ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
     ("commit-files diff meta show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),

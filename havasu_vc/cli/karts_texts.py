@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from havasu_vc.cli.karts_codes import SPELT
+from havasu_vc.cli.karts_codes import OF_HEAD
 from havasu_vc.errors import ErrorKind
 
 __all__ = ["AMBIGUOUS", "SAID", "TEXTS", "WORDS"]
@@ -383,11 +383,16 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Resetting the current branch to HEAD has no effect, unless you also discard changes.\n"
         "Do you mean `kart reset --discard-changes?`",
     ),
-    ("", r"the patch is not JSON: (.*)", r"Failed to parse JSON patch file: \1"),
+    (
+        "",
+        r"the patch is not JSON: .*",
+        "Could not open file 'Failed to parse JSON patch file': unknown error",
+    ),
     (
         "",
         r"the patch changes nothing: it has no (`.*`)",
-        r"Failed to parse JSON patch file: patch contains no \1 object",
+        r"Could not open file 'Failed to parse JSON patch file: patch contains no \1 object': "
+        "unknown error",
     ),
     ("", r"the patch does not apply: .*", "Patch does not apply"),
     (
@@ -406,7 +411,13 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"the repository is in Kart's form V([01]), and forms from V2 are read here",
         r"This Kart repo uses Datasets v\1, and only Datasets v2 and v3 are supported here.",
     ),
-    ("", rf"'({SPELT})' is neither a revision nor a dataset", r"No commit found at \1"),
+    (
+        "diff",
+        f"'({OF_HEAD})' is neither a revision nor a dataset",
+        r"\1 is not a ref, commit or tree",
+    ),
+    ("log", f"'({OF_HEAD})' is neither a revision nor a dataset", r"fatal: bad revision '\1'"),
+    ("show", f"'({OF_HEAD})' is neither a revision nor a dataset", r"No commit found at \1"),
     (
         "",
         r"(?:there is no dataset )?'(.+)' (?:is neither a revision nor a dataset|on either side)",

@@ -159,10 +159,11 @@ def merge_context(repo: OpenRepo, revision: str, *, into: str | None = None) -> 
 
 def _context(repo: OpenRepo, base: str, ours: str, theirs: str, name: str) -> MergeContext:
     branches = {branch.name for branch in list_branches(repo.git)}
+    branch = repo.head_branch if name == "HEAD" else name
     return MergeContext(
         MergeSide(base),
         MergeSide(ours, repo.head_branch),
-        MergeSide(theirs, name if name in branches else None),
+        MergeSide(theirs, branch if branch in branches else None),
     )
 
 

@@ -96,6 +96,8 @@ clean: apply easy.json
 clean: apply --no-commit easy.json
 clean: apply easy.json --ref nosuch
 clean: apply nosuch.json
+clean: apply bad.json
+clean: apply none.json
 clean: create-patch nosuch
 clean: create-patch HEAD^..HEAD
 clean: merge easy -m Both
@@ -108,6 +110,7 @@ clean: merge --abort
 clean: merge --continue
 clean: merge easy --into side -m Both
 clean: merge v1
+clean: merge HEAD
 clean: merge nosuch
 clean: merge
 edited: merge easy
@@ -135,8 +138,13 @@ clean: add-dataset nosuch
 clean: add-dataset table
 clean: diff nosuch...HEAD
 clean: diff -- nosuch
+clean: diff HEAD~99
+clean: diff nosuch~1
 clean: show HEAD^..HEAD
 clean: show nosuch
+clean: show nosuch~1
+clean: log HEAD~99
+clean: log nosuch~1
 clean: log --graph -o json
 clean: export nosuch x.gpkg
 clean: export table NOSUCH:x.gpkg
@@ -186,6 +194,8 @@ def _make(folder: Path) -> None:
     change("uno", 1, "Uno")
     (clean / "patch.json").write_text(run("create-patch", "side"))
     (clean / "easy.json").write_text(run("create-patch", "easy"))
+    (clean / "bad.json").write_text("{nope")
+    (clean / "none.json").write_text('{"kart.patch/v1": {}}')
     run_git("remote", "add", "origin", "/no/such/place", cwd=clean)
     for name in ("edited", "merging", "gone"):
         shutil.copytree(clean, folder / name, symlinks=True)

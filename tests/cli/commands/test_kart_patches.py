@@ -45,11 +45,12 @@ def patch_of(*features: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [
-        ("[1, 2", 1, "Failed to parse JSON patch file: Expecting"),
+        ("[1, 2", 1, "Could not open file 'Failed to parse JSON patch file': unknown error"),
         (
             json.dumps({"kart.patch/v1": HEADER}),
             1,
-            "Failed to parse JSON patch file: patch contains no `kart.diff/v1+hexwkb` object",
+            "Could not open file 'Failed to parse JSON patch file: patch contains no "
+            "`kart.diff/v1+hexwkb` object': unknown error",
         ),
         (
             json.dumps({"kart.diff/v1+hexwkb": {}}),
