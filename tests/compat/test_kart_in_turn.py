@@ -209,8 +209,8 @@ class Pair:
         rows = self.history[source][1]
         key = self.random.choice(sorted((rows.keys() | self.now.keys()) - self.moved))
         at = [] if source == self.tips[self.branch] else ["-s", self.ids[source]]
-        # Of ours a title comes back by a commit alone, as a note tells.
-        program = self.theirs if key == TITLE else self.either()
+        # Ours brings a title back where nothing of the dataset is edited.
+        program = self.theirs if key == TITLE and self.edited else self.either()
         program("restore", *at, label(key))
         self.now.pop(key, None)
         restored = {key} if program == self.ours else {key, TITLE}  # as it commits

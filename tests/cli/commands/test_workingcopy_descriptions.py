@@ -104,6 +104,18 @@ def test_a_stash_brings_a_title_back_where_head_has_moved(repo: Path) -> None:
     assert changes(repo) == edits
 
 
+def test_a_title_of_another_revision_is_restored_as_an_edit(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "meta", "set", "points", "title=Better", "description=All"]))
+
+    restored = succeed(invoke(["-C", repo, "restore", "-s", "HEAD^", "points:meta:title"]))
+
+    assert "cannot stand" not in restored.output
+    assert described(repo) == ("Some points", "All")
+    assert changes(repo) == {"title": {"-": "Better", "+": "Some points"}}
+    succeed(invoke(["-C", repo, "commit", "-m", "As it was"]))
+    assert changes(repo) == {}
+
+
 def test_what_an_editor_writes_of_its_own_is_no_title(repo: Path) -> None:
     for told in ("points", "points: Some points", " Some points "):
         sql(repo, "UPDATE gpkg_contents SET identifier = ?", told)
