@@ -391,10 +391,11 @@ def _said(paragraph: str) -> str:
 
 
 def no_edit_option(function: _F) -> _F:
-    """Add git's `--no-edit`, which scripts give wherever git might ask for a message."""
-    return click.option(
-        "--no-edit", is_flag=True, expose_value=False, help="As without it: no editor is asked."
-    )(function)
+    """Add git's `--no-edit` and Kart's word for it, which scripts give wherever git asks."""
+    told = "As without it: no editor is asked."
+    return click.option("--no-edit", "--no-editor", is_flag=True, expose_value=False, help=told)(
+        function
+    )
 
 
 def needless_command(name: str, why: str, parts: Sequence[str] | None = None) -> click.Command:

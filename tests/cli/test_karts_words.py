@@ -111,6 +111,7 @@ clean: merge --continue
 clean: merge easy --into side -m Both
 clean: merge v1
 clean: merge HEAD
+clean: merge easy --no-editor
 clean: merge nosuch
 clean: merge
 edited: merge easy

@@ -30,6 +30,7 @@ SHARED = {
     "--message",
     "--message-file",
     "--no-edit",
+    "--no-editor",
     "--output",
 }
 """Options of many commands, which `cli.options` has."""
