@@ -67,6 +67,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("diff", ErrorKind.NOT_FOUND, "there is no commit yet", 47),
     ("log", ErrorKind.NOT_FOUND, "there is no commit yet", 128),
     ("merge", ErrorKind.CONFLICT, r"[\d,]+ conflicts? (is|are) not resolved", 20),
+    ("resolve", ErrorKind.NO_CONFLICT, "the conflict .+ is resolved already", 20),
     ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
     ("mv", ErrorKind.NO_DATASET, "", 40),
 )

@@ -106,6 +106,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Illegal usage: '--with' is mutually exclusive with '--with-file'.",
     ),
     ("resolve", "no conflict that waits is named '(.+)'", r"No conflict found at \1"),
+    ("resolve", "the conflict '(.+)' is resolved already", r"Conflict at \1 is already resolved"),
     (
         "resolve",
         r"Invalid value for '--with-file': '(.+)': No such file or directory",
@@ -471,7 +472,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("mv", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[HEAD \1] \2"),
     ("mv", r"\[(\S+) ([0-9a-f]{7})\] (.*)", r"[refs/heads/\1 \2] \3"),
     ("mv", "  Date: .*|", ""),
-    ("conflicts", "No conflicts", ""),
+    ("conflicts", "No conflicts(; .*)?", ""),
     ("apply", r"Note: (.+: Trying to .*)", r"\1"),
     ("apply", r"In the working copy, not committed:|" + _COUNTS, ""),
     ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),

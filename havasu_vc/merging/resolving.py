@@ -170,12 +170,24 @@ def _known(state: MergeState, filters: Sequence[str]) -> list[str]:
         # `conflicts` prints labels with a colon behind them.
         known = next((t for t in (text, text.removesuffix(":")) if _means(t, waiting)), None)
         if known is None:
-            raise NoConflictError(
-                f"no conflict that waits is named {text!r}",
-                hints=("`havasu-vc conflicts -s` lists what waits",),
-            )
+            raise _no_conflict(state, text)
         found.append(known)
     return found
+
+
+def _no_conflict(state: MergeState, text: str) -> NoConflictError:
+    """Return the error of a filter that means no conflict that waits."""
+    every = {
+        each.path: (
+            frozenset(() if each.rows is None else labels(each.rows).to_pylist()),
+            frozenset(each.items),
+        )
+        for each in state.conflicts
+    }
+    hint = "`havasu-vc conflicts -s` lists what waits"
+    if _means(text, every):
+        return NoConflictError(f"the conflict {text!r} is resolved already", hints=(hint,))
+    return NoConflictError(f"no conflict that waits is named {text!r}", hints=(hint,))
 
 
 def _waiting_labels(found: DatasetConflicts) -> tuple[frozenset[str], frozenset[str]]:

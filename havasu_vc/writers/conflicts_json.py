@@ -5,7 +5,8 @@
                      "meta": {"<item>": {"ancestor": …, "ours": …, "theirs": …}}}}}
 
 The schema of a Havasu dataset has a fourth key, `columns`: `{"height": ["type"]}`.
-In a summary a list of keys, or a number, stands for the rows and for the meta items.
+In a summary a list of keys, or a number, stands for the rows and for the meta items; where
+nothing is left, `{}` stands for all, as Kart has it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _write_labels(datasets: Iterable[ConflictedDataset], out: TextIO, layout: Js
     """Print the labels of what is in conflict, in one list."""
     labels = [label for dataset in datasets for label in labels_of(dataset)]
     out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY))
-    out.write(layout.dumps(labels, 1) + layout.line(0) + "}\n")
+    out.write(layout.dumps(labels or {}, 1) + layout.line(0) + "}\n")
     return len(labels)
 
 
@@ -82,7 +83,7 @@ def _write_flat(
     out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY))
     if summary:
         total = sum(map(conflict_total, datasets))
-        out.write(layout.dumps(total, 1) + layout.line(0) + "}\n")
+        out.write(layout.dumps(total or {}, 1) + layout.line(0) + "}\n")
         return total
     out.write("{")
     total = 0

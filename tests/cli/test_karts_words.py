@@ -132,6 +132,16 @@ merging: resolve table:feature:1
 merging: resolve table:feature:1 --with=ours
 merging: resolve table:feature:2 --with=ours
 merging: resolve --with=ours
+resolved: status
+resolved: conflicts
+resolved: conflicts -o json
+resolved: conflicts -s -o json
+resolved: conflicts -ss -o json
+resolved: conflicts -s --flat -o json
+resolved: conflicts -ss --flat -o json
+resolved: conflicts --flat
+resolved: conflicts --exit-code
+resolved: resolve table:feature:1 --with=ours
 clean: create-workingcopy
 clean: create-workingcopy other.gpkg
 clean: create-workingcopy --delete-existing other.gpkg
@@ -202,6 +212,8 @@ def _make(folder: Path) -> None:
         shutil.copytree(clean, folder / name, symlinks=True)
     _write(folder / "edited", "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
     succeed(invoke(["-C", folder / "merging", "merge", "side"]))
+    shutil.copytree(folder / "merging", folder / "resolved", symlinks=True)
+    succeed(invoke(["-C", folder / "resolved", "resolve", "table:feature:1", "--with=ours"]))
     (folder / "gone" / "copy.gpkg").unlink()
     succeed(invoke(["clone", "--kart", "--bare", clean, folder / "bare"]))
     for branch in ("side", "easy"):

@@ -68,8 +68,10 @@ def command(
         for line in (*_staged_lines(status), *_short_lines(printed)):
             click.echo(visible(line))
         return
-    told = format_status(printed, color=invocation.colored(sys.stdout))
-    click.echo(in_karts_words(told), nl=False)
+    told = in_karts_words(format_status(printed, color=invocation.colored(sys.stdout)))
+    if is_called_kart() and not printed.conflicts:
+        told = told.replace('Repository is in "merging" state.\n', "", 1)
+    click.echo(told, nl=False)
     if is_called_kart() and printed.untracked is not None:
         for line in _untracked_lines(printed.untracked):
             click.echo(line)

@@ -140,6 +140,11 @@ def test_a_conflict_of_a_hidden_row_is_not_taken_from_the_file(repo: Path, run: 
     assert taken.exit_code == 20
     assert "points:feature:3 is outside of the spatial filter" in taken.stderr
     succeed(run("resolve", "points:feature:3", "--with=theirs"))
+    again = run("resolve", "points:feature:3", "--with=ours")
+    assert (again.exit_code, again.stderr.splitlines()[0]) == (
+        20 if (repo / ".kart").is_dir() else 50,
+        "Error: the conflict 'points:feature:3' is resolved already",
+    )
     succeed(run("merge", "--continue", "-m", "Merged"))
     assert "THREE" in succeed(run("cat", "points")).stdout
     assert rows(repo) == [(1, "one"), (2, "TWO"), (5, "five")]
