@@ -242,7 +242,8 @@ def test_what_kart_left_is_listed_and_resolved_here(stopped: Stopped) -> None:
 def test_what_kart_resolved_counts(stopped: Stopped) -> None:
     stopped.resolve()
     assert "No conflicts" in run(stopped.repo, "conflicts", "-s", "--flat")
-    run(stopped.repo, "resolve", "points:feature:1", "--with=ours", code=50)
+    again = run(stopped.repo, "resolve", "points:feature:1", "--with=ours", code=20)
+    assert "'points:feature:1' is resolved already" in again
 
 
 def test_our_merge_stops_as_karts_does(made: Path, tmp_path: Path) -> None:
