@@ -126,8 +126,13 @@ def _cells(keys: Hashes, field: Field, values: Hashes, valid: np.ndarray | None)
 
 
 def hash_keys(rows: pa.RecordBatch, schema: Schema) -> Hashes:
-    """Return the hash of each key of a batch that has at least the key columns."""
+    """Return the hash of each key of a batch that has at least the key columns.
+
+    Without a key it is that of the whole row, of a batch in the columns of the schema.
+    """
     fields = schema.key.fields
+    if not fields:
+        return _key_hashes(*_column_values(rows, schema), schema, rows.num_rows)
     values = [_column_hashes(rows.column(field.name), field) for field in fields]
     return _combined(values, fields, rows.num_rows)
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.errors import KeyViolationError, SchemaViolationError
 from havasu_vc.geo.wkb import equal as equal_geometries
 from havasu_vc.model import compute as pc
@@ -229,7 +229,7 @@ def row_hashes(rows: pa.RecordBatch, schema: Schema, new: Schema) -> Hashes:
     hashes like the same row in which added columns are null.
     """
     shared = Schema(tuple(field for field in schema.fields if field.id in new.by_id))
-    return hash_rows(rows.select(list(shared.names)), shared).keys
+    return hash_keys(rows.select(list(shared.names)), shared)
 
 
 def nth_equal(before: Hashes, after: Hashes) -> Indices:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
-from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.diff import MergePlans
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.far import url_of
@@ -414,13 +414,13 @@ def _by_row(rows: pa.RecordBatch, schema: Schema, window: _Window) -> tuple[Indi
     places = np.concatenate([_place(ours), _place(base)[stays]])
     merged = window.share.schemas.merged
     hashes = [
-        hash_rows(_merged(each, window.share.sides[number], merged), merged).keys
+        hash_keys(_merged(each, window.share.sides[number], merged), merged)
         for number, each in ((_OURS, ours), (_BEFORE_THEIRS, base))
     ]
     there = np.concatenate([hashes[0], hashes[1][stays]])
     # Of equal rows those that stand first go, whatever order they came in.
     order = np.lexsort((places, there))
-    partner = nth_equal(there[order], hash_rows(_merged(rows, schema, merged), merged).keys)
+    partner = nth_equal(there[order], hash_keys(_merged(rows, schema, merged), merged))
     found = partner >= 0
     chosen = np.full(len(partner), -1, np.int64)
     chosen[found] = places[order[partner[found]]]

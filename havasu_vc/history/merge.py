@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.pairing import Mask, equal_columns, equal_rows
 from havasu_vc.history.conflicts import (
     ConflictKind,
@@ -448,7 +448,7 @@ def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: 
     empty = pa.RecordBatch.from_pylist([], schema=nullable(arrow_schema(merged)))
     rows = pa.concat_batches([empty, *pieces])
     counts = np.concatenate([np.empty(0, np.int64), *signs])
-    return _Counted(rows, hash_rows(rows, merged).keys, counts)
+    return _Counted(rows, hash_keys(rows, merged), counts)
 
 
 def changes_of_counts(
@@ -519,7 +519,7 @@ def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
     names = merged.key.names
     if not names:
         rows = in_columns(conflicts.column("base"), merged, merged)
-        return pa.RecordBatch.from_arrays([pa.array(hash_rows(rows, merged).keys)], ["hash"])
+        return pa.RecordBatch.from_arrays([pa.array(hash_keys(rows, merged))], ["hash"])
     columns = [
         pc.coalesce(
             *(pc.struct_field(conflicts.column(s), name) for s in ("ours", "theirs", "base"))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.commit_plans import MergedTree
-from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.kinds import DatasetKind
 from havasu_vc.datasets.pairing import partners
@@ -122,7 +122,7 @@ def _taken(field: Field) -> TakenColumn:
 
 
 def _hashes(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> Hashes:
-    return hash_rows(batch.select(list(names)), schema.select(tuple(names))).keys
+    return hash_keys(batch.select(list(names)), schema.select(tuple(names)))
 
 
 def _rows(source: Source, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

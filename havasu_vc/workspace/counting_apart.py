@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
-from havasu_vc.datasets.digest import hash_keys, hash_rows
+from havasu_vc.datasets.digest import hash_keys, hash_keys_and_rows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.locate import shared_schema
@@ -204,8 +204,7 @@ def _hashes(piece: _Rows) -> Iterator[pa.RecordBatch]:
             keys = hash_keys(rows, piece.schema)
             hashed = np.zeros(len(keys), np.uint64)
         else:
-            found = hash_rows(rows, piece.schema)
-            keys, hashed = found.keys, found.rows
+            keys, hashed = hash_keys_and_rows(rows, piece.schema)
         count = int(chosen.sum())
         if count:
             yield pa.RecordBatch.from_arrays(

@@ -344,9 +344,7 @@ class Owning:
         self._bytes += rows.nbytes
         if not self._touched.many:
             # Without a key a row is told by all of it, as whoever merges has it.
-            schema = self._schema
-            keyed = bool(self._names)
-            self._touched.add(hash_keys(rows, schema) if keyed else hash_rows(rows, schema).keys)
+            self._touched.add(hash_keys(rows, self._schema))
 
     def _take_away(
         self, gone: pa.RecordBatch, files: Indices, positions: Indices, schema: Schema
