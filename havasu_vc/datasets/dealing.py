@@ -37,6 +37,7 @@ __all__ = [
     "cuts_by_sample",
     "deal",
     "dealt",
+    "piece_of",
     "repeated_keys",
     "sample",
 ]
@@ -101,18 +102,21 @@ def _pieces(waiting: list[pa.RecordBatch], cuts: Cuts) -> Iterator[pa.RecordBatc
     edges = [0, *(first_from(column, value) for value in cuts.values), table.num_rows]
     for part, (start, end) in enumerate(pairwise(edges)):
         if end > start:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table.slice(start, end - start), max_chunksize=BATCH_ROWS)
-            piece = sink.getvalue().to_pybytes()
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([part], pa.int32()),
-                    pa.array([end - start], pa.int64()),
-                    pa.array([piece], pa.binary()),
-                ],
-                schema=DEALT,
-            )
+            yield piece_of(table.slice(start, end - start), part)
+
+
+def piece_of(
+    rows: pa.Table, part: int, options: pa.ipc.IpcWriteOptions | None = None
+) -> pa.RecordBatch:
+    """Return rows as a piece for one part."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows, max_chunksize=BATCH_ROWS)
+    columns = ([part], [rows.num_rows], [sink.getvalue().to_pybytes()])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(each, type_) for each, type_ in zip(columns, DEALT.types, strict=True)],
+        schema=DEALT,
+    )
 
 
 def _in_order(table: pa.Table, names: tuple[str, ...]) -> pa.Table:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import DEALT
+from havasu_vc.datasets.dealing import piece_of
 from havasu_vc.datasets.digest import hash_keys_and_rows
 from havasu_vc.datasets.pairing import comparable, same_key
 from havasu_vc.model import compute as pc
@@ -226,15 +226,9 @@ def _dealt(rows: pa.RecordBatch, parts: npt.NDArray[np.int32]) -> Iterator[pa.Re
     """Yield rows as pieces, one a batch, each for the part that a row's number says."""
     order = np.argsort(parts, kind="stable")
     found, starts = np.unique(parts[order], return_index=True)
-    ordered = pc.take(rows, arrow_array(order))
+    ordered = pa.Table.from_batches([pc.take(rows, arrow_array(order))])
     for part, start, end in zip(found, starts, [*starts[1:], len(order)], strict=True):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=_LEAN) as writer:
-            writer.write_batch(ordered.slice(start, end - start))
-        columns = [[int(part)], [int(end - start)], [sink.getvalue().to_pybytes()]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, DEALT, strict=True)], schema=DEALT
-        )
+        yield piece_of(ordered.slice(start, end - start), int(part), _LEAN)
 
 
 def samples_of(places: pa.Table) -> tuple[int, list[bytes]]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.dealing import DEALT
+from havasu_vc.datasets.dealing import piece_of
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange.source import Source
@@ -160,19 +160,8 @@ def _dealt(
         edges = [0, *np.searchsorted(hashes, cuts).tolist(), len(hashes)]
         for part, (start, end) in enumerate(pairwise(edges)):
             if end > start:
-                yield _piece(place * parts + part, hashes[start:end])
-
-
-def _piece(owner: int, hashes: Hashes) -> pa.RecordBatch:
-    column = pa.record_batch({"hash": arrow_array(hashes)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, column.schema) as writer:
-        writer.write_batch(column)
-    values = ([owner], [len(hashes)], [sink.getvalue().to_pybytes()])
-    return pa.RecordBatch.from_arrays(
-        [pa.array(each, type_) for each, type_ in zip(values, DEALT.types, strict=True)],
-        schema=DEALT,
-    )
+                column = pa.table({"hash": arrow_array(hashes[start:end])})
+                yield piece_of(column, place * parts + part)
 
 
 def _sorted_hashes(batches: Sequence[pa.RecordBatch], schema: Schema, name: str) -> Hashes | None:
