@@ -146,7 +146,12 @@ def run_git(
     environment: Mapping[str, str] | None = None,
     check: bool = True,
 ) -> GitResult:
-    """Run git and return what it gave; raise when it fails, unless `check` is false."""
+    """Run git and return what it gave; raise when it fails, unless `check` is false.
+
+    A log has no signatures among its lines, whatever `log.showSignature` says: it is parsed.
+    """
+    if arguments[0] == "log":
+        arguments = ("log", "--no-show-signature", *arguments[1:])
     variables = {k: v for k, v in os.environ.items() if k not in _OF_ANOTHER_REPOSITORY}
     variables |= {"LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1"}
     if not _TALKING.isdisjoint(arguments):

@@ -64,6 +64,17 @@ def test_every_way_to_commit_signs(repo: Repo, tmp_path: Path) -> None:
     assert_clean(repo)
 
 
+def test_signatures_that_git_shows_are_no_part_of_notes(repo: Repo) -> None:
+    for number in (1, 2):
+        write(repo, {**FIRST, number: ("new", number)}, message=f"Write {number}")
+    run_git("notes", "add", "-m", "checked", "HEAD", cwd=repo.path)
+    before = succeed(run(repo, "log")).stdout
+    run_git("config", "log.showSignature", "true", cwd=repo.path)
+
+    assert "Good" in run_git("log", cwd=repo.path)
+    assert "checked" in before and succeed(run(repo, "log")).stdout == before
+
+
 def test_a_key_that_is_not_there_stops_the_commit(repo: Repo, tmp_path: Path) -> None:
     before = repo.head().commit
     run_git("config", "user.signingkey", str(tmp_path / "nowhere"), cwd=repo.path)
