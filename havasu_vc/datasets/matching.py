@@ -24,6 +24,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import BATCH_ROWS, Cuts, SortedPieces, dealt
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.places import Positions, SideSource, differing, hashed, key_names
+from havasu_vc.datasets.slots import Numbered, Slots, added, proposed, slots_for, unlike
 from havasu_vc.datasets.sorting import first_from
 from havasu_vc.errors import EngineError
 from havasu_vc.model import compute as pc
@@ -72,7 +73,8 @@ class TaskSource:
     def numbered(self, schema: Schema, wanted: Positions | None) -> Iterator[pa.RecordBatch]:
         """Yield rows, of which only some may be `wanted`, with their numbers in a last column."""
         target = arrow_schema(schema)
-        yield from numbered_here((batch.cast(target) for batch in run_task(self.task)), wanted)
+        batches = (batch.select(target.names).cast(target) for batch in run_task(self.task))
+        yield from numbered_here(batches, wanted)
 
 
 def numbered_here(
@@ -111,22 +113,44 @@ class Comparison:
         """Whether rows have keys, by which they are matched."""
         return same_key(self.old_schema, self.new_schema)
 
+    @property
+    def count(self) -> int:
+        """About how many rows both sides have."""
+        return sum(each.count for each in self._sources)
+
+    @property
+    def _sources(self) -> tuple[SideSource, ...]:
+        return (*self.old, *self.new)
+
     def hashing(self) -> tuple[list[Task], list[Task]]:
         """Return the tasks that deal hashes out, and their owners, who deal out for `fetching`."""
         schemas = (self.old_schema, self.new_schema)
-        sources = (*self.old, *self.new)
-        parts = sum(each.count for each in sources) // PART_ROWS + 1
+        parts = self.count // PART_ROWS + 1
         dealing = [
             task_of(hashed, n, source, *schemas, n >= len(self.old), SAMPLE_SHARE, parts)
-            for n, source in enumerate(sources)
+            for n, source in enumerate(self._sources)
         ]
-        groups = [group for group, held in enumerate(self._groups()) for _ in held]
-        return dealing, [task_of(differing, (), len(self.old), groups)] * parts
+        return dealing, [task_of(differing, (), len(self.old), self._fetchers())] * parts
+
+    def adding(self, tasks: int, owners: int) -> tuple[list[Task], list[Task]]:
+        """Return at most so many tasks that add hashes up in slots, and owners of the slots."""
+        schemas, bits = (self.old_schema, self.new_schema), slots_for(self.count)
+        adding = [
+            task_of(added, sources, *schemas, bits, owners) for sources in self._shares(tasks)
+        ]
+        return adding, [task_of(unlike, (), owner, owners, bits) for owner in range(owners)]
+
+    def proposing(self, tasks: int, slots: Slots) -> list[Task]:
+        """Return at most so many tasks that deal out, for `fetching`, the places in some slots."""
+        schemas, chosen = (self.old_schema, self.new_schema), (slots_for(self.count), slots)
+        return [
+            task_of(proposed, sources, *schemas, SAMPLE_SHARE, chosen, self._fetchers())
+            for sources in self._shares(tasks)
+        ]
 
     def cuts(self, samples: Sequence[bytes], count: int) -> tuple[Any, ...]:
         """Return where keys of so many rows that differ are cut, from samples of them."""
-        sources = (*self.old, *self.new)
-        width = sum(each.size for each in sources) // max(sum(each.count for each in sources), 1)
+        width = sum(each.size for each in self._sources) // max(self.count, 1)
         wanted = count * (width + 1) * _SWELL // INTERVAL_BYTES
         if not self.keyed:
             # Hashes lie evenly.
@@ -140,11 +164,26 @@ class Comparison:
         schemas = (self.old_schema, self.new_schema)
         return [task_of(fetched, (), group, *schemas, cuts) for group in self._groups()]
 
+    def _shares(self, tasks: int) -> list[list[Numbered]]:
+        """Return the sources in at most so many shares of about the same size, the large first."""
+        shares: list[list[Numbered]] = [[] for _ in range(min(tasks, len(self._sources)))]
+        sizes = [0] * len(shares)
+        sources = [(n, each, n >= len(self.old)) for n, each in enumerate(self._sources)]
+        for number, source, is_new in sorted(sources, key=lambda each: -each[1].size):
+            least = sizes.index(min(sizes))
+            shares[least].append((number, source, is_new))
+            sizes[least] += source.size
+        return shares
+
+    def _fetchers(self) -> list[int]:
+        """Return which task fetches from each source."""
+        return [group for group, held in enumerate(self._groups()) for _ in held]
+
     def _groups(self) -> list[dict[int, tuple[SideSource, bool]]]:
         """Return which sources each task fetches from, by number, and whether they are new."""
         groups: list[dict[int, tuple[SideSource, bool]]] = []
         room = 0
-        for number, source in enumerate((*self.old, *self.new)):
+        for number, source in enumerate(self._sources):
             if not groups or room < source.size:
                 groups.append({})
                 room = FETCH_BYTES

@@ -31,7 +31,18 @@ from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 
-__all__ = ["PLACES", "Positions", "SideSource", "differing", "hashed", "key_names", "samples_of"]
+__all__ = [
+    "PLACES",
+    "Positions",
+    "SideSource",
+    "dealt_places",
+    "differing",
+    "hashed",
+    "hashes_of",
+    "key_names",
+    "samples",
+    "samples_of",
+]
 
 Positions = npt.NDArray[np.int64]
 
@@ -76,7 +87,7 @@ def hashed(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the hashes of a source's rows as pieces for so many owners."""
     keyed = same_key(old, new)
-    told = _told_hashes(number, source, old, new, is_new, share if keyed else None)
+    told = _told_hashes(number, source, old, new, is_new, share)
     for waiting in gathered(told, _FLUSH_ROWS, lambda batch: batch.num_rows):
         rows = _one(waiting, _HASHES)
         if not keyed:
@@ -88,21 +99,14 @@ def hashed(
 
 
 def _told_hashes(
-    number: int, source: SideSource, old: Schema, new: Schema, is_new: bool, share: int | None
+    number: int, source: SideSource, old: Schema, new: Schema, is_new: bool, share: int
 ) -> Iterator[pa.RecordBatch]:
-    schema = new if is_new else old
-    names, compared = _compared(old, new, is_new, share is not None)
-    for batch in source.numbered(schema, None):
+    for batch, keys, rows in hashes_of(source, old, new, is_new):
         count = batch.num_rows
-        if not count:
-            continue
-        keys, rows = hash_keys_and_rows(batch.select(names), compared)
         sample = pa.nulls(count, pa.binary())
-        if share is not None:
-            first = batch.column(key_names(schema, new)[0])
-            told = keys <= np.uint64(_ALL // share)
-            values = [pickle.dumps(v) for v in pc.filter(first, arrow_array(told)).to_pylist()]
-            sample = pc.replace_with_mask(sample, arrow_array(told), pa.array(values, pa.binary()))
+        if same_key(old, new):
+            first = key_names(new if is_new else old, new)[0]
+            sample = samples(batch.column(first), keys, share)
         columns = [
             arrow_array(keys),
             arrow_array(rows),
@@ -112,6 +116,24 @@ def _told_hashes(
             sample,
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=_HASHES)
+
+
+def hashes_of(
+    source: SideSource, old: Schema, new: Schema, is_new: bool
+) -> Iterator[tuple[pa.RecordBatch, Hashes, Hashes]]:
+    """Yield a source's rows with their numbers, the hashes of their keys, and of all of them."""
+    names, compared = _compared(old, new, is_new, same_key(old, new))
+    for batch in source.numbered(new if is_new else old, None):
+        if batch.num_rows:
+            yield batch, *hash_keys_and_rows(batch.select(names), compared)
+
+
+def samples(first: pa.Array, keys: Hashes, share: int) -> pa.Array:
+    """Return the first value of the key of one row in so many, and null for the others."""
+    told = arrow_array(keys <= np.uint64(_ALL // share))
+    values = [pickle.dumps(value) for value in pc.filter(first, told).to_pylist()]
+    none = pa.nulls(len(keys), pa.binary())
+    return pc.replace_with_mask(none, told, pa.array(values, pa.binary()))
 
 
 def _compared(old: Schema, new: Schema, is_new: bool, keyed: bool) -> tuple[list[str], Schema]:
@@ -171,8 +193,12 @@ def differing(
     taken = [arrow_array(times) if each is None else pc.take(each, index) for each in columns]
     places = pa.RecordBatch.from_arrays(taken, schema=PLACES)
     for start in range(0, places.num_rows, _FLUSH_ROWS):
-        some = places.slice(start, _FLUSH_ROWS)
-        yield from _dealt(some, np.array(groups, np.int32)[some.column("source").to_numpy()])
+        yield from dealt_places(places.slice(start, _FLUSH_ROWS), groups)
+
+
+def dealt_places(places: pa.RecordBatch, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """Yield places as pieces for who fetches each source, as `groups` says."""
+    yield from _dealt(places, np.array(groups, np.int32)[places.column("source").to_numpy()])
 
 
 def _left(rows: pa.RecordBatch, is_new: npt.NDArray[np.bool_]) -> tuple[Positions, Any]:

@@ -49,6 +49,7 @@ __all__ = [
     "ERROR",
     "OUTCOME",
     "PIECES",
+    "TASKS_A_CORE",
     "Deal",
     "NumberedTasks",
     "RunsTasks",
@@ -78,7 +79,7 @@ and a part of that, of which more comes.
 
 Counts say in `piece` of which shuffle they are, and of which owner.
 """
-_TASKS_A_CORE = 4
+TASKS_A_CORE = 4
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _GROUP_BYTES = 32 << 20
@@ -117,7 +118,7 @@ def task_frame(
     """
     if not tasks:
         return session.createDataFrame([], columns)
-    parts = max(min(len(tasks), most or _TASKS_A_CORE * cores_of(session)), 1)
+    parts = max(min(len(tasks), most or TASKS_A_CORE * cores_of(session)), 1)
     given = pa.table(
         {
             "part": pa.array([n * parts // len(tasks) for n in range(len(tasks))], pa.int32()),

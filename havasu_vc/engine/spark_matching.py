@@ -24,19 +24,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.places import samples_of
+from havasu_vc.datasets.slots import MOST_SHARE, slots_for
 from havasu_vc.engine.protocol import Batches
-from havasu_vc.engine.session import given_up
+from havasu_vc.engine.session import cores_of, given_up
 from havasu_vc.engine.spark_dealing import (
     ERROR,
     OUTCOME,
+    TASKS_A_CORE,
     by_part,
     check_told,
     collected,
     dealing_frame,
     large_rows,
+    outcomes_of,
     owned_frame,
     parse_outcome,
     summed_pieces,
@@ -47,9 +51,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from havasu_vc.datasets.matching import Comparison
+    from havasu_vc.datasets.slots import Slots
 
 __all__ = ["Matched", "changes_in", "matched"]
 
+FEW_ROWS = 1 << 20
+"""Fewer rows of both sides have their hashes compared at once, in one job less."""
 _WAITING = 4
 """Batches that wait for the consumer, besides those of the interval after."""
 _POLL_SECONDS = 0.1
@@ -69,46 +76,77 @@ class Matched:
     """
 
     def __init__(self, session: SparkSession, comparison: Comparison) -> None:
-        from pyspark import StorageLevel
-
-        dealing, matching = comparison.hashing()
-        hashes = dealing_frame(session, dealing, len(matching))
-        groups = len(comparison.fetching(()))
-        places = owned_frame(hashes, matching, deals_to=groups)
-        self._places = places.persist(StorageLevel.DISK_ONLY)
         self.changes: DataFrame | None = None
         """Rows of `spark_dealing.PIECES`: batches of changes, counts and errors."""
         self.owners: list[int] = []
         """How many owners took part in each shuffle."""
+        self._places: DataFrame | None = None
+        slots = _unlike_slots(session, comparison)
+        if slots is not None and not len(slots):
+            return
         try:
-            self._plan(comparison, len(matching))
+            self._plan(session, comparison, slots)
         except BaseException:
             self.close()
             raise
 
-    def _plan(self, comparison: Comparison, matching: int) -> None:
+    def _plan(self, session: SparkSession, comparison: Comparison, slots: Slots | None) -> None:
+        from pyspark import StorageLevel
+
+        groups = len(comparison.fetching(()))
+        if slots is None:
+            dealing, matching = comparison.hashing()
+            hashes = dealing_frame(session, dealing, len(matching))
+            places = owned_frame(hashes, matching, deals_to=groups)
+            before = [len(matching)]
+        else:
+            places = dealing_frame(session, comparison.proposing(_tasks(session), slots), groups)
+            before = []
+        self._places = places.persist(StorageLevel.DISK_ONLY)
         told = collected(summed_pieces(self._places, _sum_of_places))
-        check_told([row for row in told if row.kind != OUTCOME], [matching])
+        check_told([row for row in told if row.kind != OUTCOME], before)
         sums = [pickle.loads(row.piece) for row in told if row.kind == OUTCOME]
         count = sum(count for count, _ in sums)
         if not count:
             return
         cuts = comparison.cuts([sample for _, samples in sums for sample in samples], count)
         fetching, pairing = comparison.fetching(cuts), comparison.pairing(cuts)
-        self.owners = [matching, len(fetching), len(pairing)]
-        fetched = owned_frame(self._places, fetching, hop=1, deals_to=len(pairing))
-        self.changes = owned_frame(fetched, pairing, hop=2)
+        self.owners = [*before, len(fetching), len(pairing)]
+        hop = len(before)
+        fetched = owned_frame(self._places, fetching, hop=hop, deals_to=len(pairing))
+        self.changes = owned_frame(fetched, pairing, hop=hop + 1)
 
     def close(self) -> None:
         """Forget where rows are."""
-        with suppress(Exception):
-            self._places.unpersist()
+        if self._places is not None:
+            with suppress(Exception):
+                self._places.unpersist()
 
     def __enter__(self) -> Matched:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _unlike_slots(session: SparkSession, comparison: Comparison) -> Slots | None:
+    """Return the slots of keys in which rows differ; None if hashes must be compared one by one.
+
+    That is where rows have no key, where they are few, and where many of them differ.
+    """
+    if not comparison.keyed or comparison.count < FEW_ROWS:
+        return None
+    owners = cores_of(session)
+    adding, adding_up = comparison.adding(_tasks(session), owners)
+    sums = dealing_frame(session, adding, owners)
+    found = [batch.column("slot").to_numpy() for batch in outcomes_of(sums, adding_up)]
+    slots = np.sort(np.concatenate(found))
+    return slots if len(slots) * MOST_SHARE <= 1 << slots_for(comparison.count) else None
+
+
+def _tasks(session: SparkSession) -> int:
+    """Return how many tasks look at rows: so few that what each holds comes to little."""
+    return TASKS_A_CORE * cores_of(session)
 
 
 def _sum_of_places(piece: bytes) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import shapely
 
@@ -14,6 +15,7 @@ from havasu_vc import Settings
 from havasu_vc.datasets import matching
 from havasu_vc.datasets.matching import Comparison, TaskSource
 from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine import spark_matching
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.spark import SparkEngine
@@ -114,6 +116,41 @@ def test_random_tables_differ_as_they_do_locally(
         assert changes(views[0], views[0].emptied(), engine) == changes(
             views[0], views[0].emptied(), local
         )
+
+
+@pytest.mark.parametrize("way", ["hilbert", "two columns"])
+def test_few_changes_are_found_without_moving_equal_rows(
+    spark: "SparkSession",
+    tmp_path: Path,
+    many_intervals: None,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    monkeypatch.setattr(spark_matching, "FEW_ROWS", 0)
+    monkeypatch.setattr(Comparison, "hashing", lambda _: pytest.fail("all hashes are compared"))
+    chance = random.Random(way)
+    options, order = WAYS[way]
+    rows = {n: (f"row {n % 7}", chance.choice([None, 1, 2])) for n in range(700)}
+    repo = empty_repo(tmp_path / "repo")
+    for name, ordered in (("a", order), ("b", "none")):
+        file = write(tmp_path / "t.parquet", table(rows, chance))
+        repo.import_(file, name, options=options, order=ordered)
+    with SparkEngine(spark) as engine, LocalEngine() as local:
+        old, new = repo.dataset("a"), repo.dataset("b")
+        assert changes(old, new, engine) == []
+        assert difference(spark, old, new).count() == 0
+        edited = table(rows | {700: ("row 9", None), 3: ("row 8", 1)}, chance)
+        kept = pc.is_in(edited["id"], pa.array([3, 700]))
+        repo.write("b", edited.filter(kept), mode="upsert")
+        gone = table({5: rows[5]}, chance)
+        repo.write("b", gone.select(options.primary_key or ()), mode="delete")
+        views = [old, repo.dataset("b")]
+        for old, new in (views, views[::-1]):
+            found = changes(old, new, engine)
+            assert found == changes(old, new, local)
+            assert len(found) == 3
+            shown = Counter(row["_change_type"] for row in difference(spark, old, new).collect())
+            assert sum(shown.values()) == len(found) + shown["UPDATE_AFTER"]
 
 
 def test_a_release_with_other_columns_is_the_same_edit(
