@@ -21,7 +21,7 @@ import pyarrow as pa
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model import compute as pc
-from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix
+from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix, mix_here
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
@@ -85,7 +85,8 @@ def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
     digests: dict[int, Digest] = {}
     for field, hashes, valid in zip(schema.fields, values, present, strict=True):
         cells = _cells(keys, field, hashes, valid)
-        second = mix(cells ^ _LANE)
+        second = cells ^ _LANE
+        mix_here(second)
         if valid is not None:
             second[~valid] = 0
         total += cells
@@ -161,7 +162,10 @@ def _combined(values: list[Hashes], fields: tuple[Field, ...], count: int) -> Ha
     combined = np.zeros(count, np.uint64)
     for index in order:
         shift = np.uint64(fields[index].id * int(FIELD) & _ALL)
-        combined = mix(combined + mix(values[index] + shift))
+        value = values[index] + shift
+        mix_here(value)
+        combined += value
+        mix_here(combined)
     return combined
 
 
