@@ -1,11 +1,12 @@
 """Rows of two sides told apart by their hashes, wherever they lie: for tables in no common order.
 
-    hashed, differing   where rows are that one side has and the other has not (`places`)
-    fetched             the rows at these places, dealt out by key
-    paired              both sides of an interval of keys, walked through side by side
+    added, unlike, proposed   where rows with keys may be that differ, if these are few (`slots`)
+    hashed, differing         where rows are that one side has and the other has not (`places`)
+    fetched                   the rows at these places, dealt out by key
+    paired                    both sides of an interval of keys, walked through side by side
 
-Only numbers of fixed length are shuffled for rows that are equal, and only rows that differ
-are read a second time. Hashes propose, and rows decide: what is fetched is compared by its
+Only numbers of fixed length are shuffled for rows that are equal, or nothing at all, and only
+rows that may differ are read a second time. Hashes propose, and rows decide: what is fetched is compared by its
 keys and values. Rows without a key are alike on both sides as often as both have them.
 """
 

@@ -1,5 +1,7 @@
 """Matching on Spark: rows of two sides told apart by hashes, and only those that differ fetched.
 
+    slots        tasks add hashes up, by key; where few sums are unlike, their rows are proposed,
+                 and neither of the next two is needed
     hashes       tasks deal them out, those of every row of either side
     places       owners of hashes keep where rows are that one side has and the other has not
     fetched      owners of files read these rows and deal them out by key
