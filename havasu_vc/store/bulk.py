@@ -20,6 +20,7 @@ import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,12 @@ _KEPT = 1 << 11
 """Up to so many objects that were read last are kept: a commit looks at what it changes twice."""
 _MOST_OBJECT = 1 << 20
 """Larger objects are left to libgit2."""
+_TOGETHER = 32
+"""From so many objects on, those that are not compressed are looked for at once."""
+_STORED = b"\x78\x01\x01"
+"""How zlib begins what it does not compress and holds in one block; lengths follow."""
+_AROUND_STORED = 16
+"""Bytes after a block that may be looked at."""
 
 
 class _Pack:
@@ -146,9 +153,9 @@ class _Pack:
             short[large] = wide[short[large] & ~_LARGE].astype(np.int64)
         return short
 
-    def block(self, start: int, size: int) -> memoryview:
+    def block(self, start: int, size: int) -> bytes:
         """Return bytes of the file, fewer at its end."""
-        return memoryview(read_at(self._file, size, start))
+        return read_at(self._file, size, start)
 
 
 def _standing(identity: bytes, near: bytes, start: int) -> int:
@@ -204,7 +211,7 @@ class BulkReader:
             chosen, starts = wanted[here], offsets[here]
             order = np.argsort(starts, kind="stable")
             chosen, starts = chosen[order], starts[order]
-            left += _expanded(pack, starts.tolist(), chosen.tolist(), found)
+            left += _expanded(pack, starts, chosen.tolist(), found)
             wanted = wanted[~here]
             if not len(wanted):
                 break
@@ -250,32 +257,30 @@ class BulkReader:
             return bool(fresh)
 
 
-def _runs(starts: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _runs(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield stretches of sorted offsets that are read from the file at once."""
-    first = before = 0
-    for at, start in enumerate(starts):
-        if at and (start - before > _GAP or start - starts[first] > _BLOCK):
-            yield first, at
-            first = at
-        before = start
-    yield first, len(starts)
+    gaps = (np.flatnonzero(np.diff(starts) > _GAP) + 1).tolist()
+    for first, stop in pairwise((0, *gaps, len(starts))):
+        while first < stop:
+            most = int(np.searchsorted(starts[first:stop], starts[first] + _BLOCK, "right"))
+            yield first, first + most
+            first += most
 
 
 def _expanded(
     pack: _Pack,
-    starts: Sequence[int],
+    starts: npt.NDArray[np.int64],
     positions: Sequence[int],
     found: list[bytes | None],
 ) -> list[int]:
     """Expand objects of a pack into their places; return the positions of the others."""
     left = []
     for first, stop in _runs(starts):
-        begin = starts[first]
-        last = starts[stop - 1] - begin
+        offsets = starts[first:stop] - starts[first]
+        begin, last = int(starts[first]), int(offsets[-1])
         block = pack.block(begin, last + _TAIL)
         if (size := _most(block, last)) > _TAIL:
             block = pack.block(begin, last + size)
-        offsets = [start - begin for start in starts[first:stop]]
         for index, data in zip(positions[first:stop], _objects_at(block, offsets), strict=True):
             found[index] = data
             if data is None:
@@ -283,7 +288,7 @@ def _expanded(
     return left
 
 
-def _most(block: memoryview, start: int) -> int:
+def _most(block: bytes, start: int) -> int:
     """Return how many bytes the object that begins there takes at most."""
     size, shift, at = 0, -3, start
     while at < len(block):
@@ -295,9 +300,56 @@ def _most(block: memoryview, start: int) -> int:
     return 0 if size > _MOST_OBJECT else size + (size >> 6) + 64
 
 
-def _objects_at(block: memoryview, offsets: Sequence[int]) -> Iterator[bytes | None]:
-    """Yield the objects that stand whole in a block; None for deltas and others."""
-    decompress = zlib.decompress
+def _objects_at(block: bytes, offsets: npt.NDArray[np.int64]) -> Sequence[bytes | None]:
+    """Return the objects that stand whole in a block; None for deltas and others."""
+    if len(offsets) < _TOGETHER or offsets[-1] >= len(block):
+        return list(_inflated(block, offsets.tolist()))
+    found = _stored(block, offsets)
+    rest = [index for index, data in enumerate(found) if data is None]
+    if rest:
+        for index, data in zip(rest, _inflated(block, offsets[rest].tolist()), strict=True):
+            found[index] = data
+    return found
+
+
+def _stored(block: bytes, offsets: npt.NDArray[np.int64]) -> list[bytes | None]:
+    """Return the objects that are in a pack without being compressed; None for others.
+
+    An import writes rows so, which hardly get smaller. Their content is found in the bytes of
+    all of them at once, which takes a fifth of the time.
+    """
+    data = np.frombuffer(block + bytes(_AROUND_STORED), np.uint8)
+    head = data[offsets]
+    size, more, at = (head & 15).astype(np.int64), head >= 0x80, offsets + 1
+    for shift in (4, 11):
+        byte = data[at]
+        size |= np.where(more, (byte & 0x7F).astype(np.int64) << shift, 0)
+        at = at + more
+        more &= byte >= 0x80
+    start = at + len(_STORED) + 4
+    end = start + size
+    plain = ~more & (head >> 4 & 7 < min(_DELTAS)) & (end + 4 <= len(block))
+    for place, spelled in enumerate(_STORED):
+        plain &= data[at + place] == spelled
+    length = data[start - 4] | data[start - 3].astype(np.int64) << 8
+    other = data[start - 2] | data[start - 1].astype(np.int64) << 8
+    plain &= (length == size) & (other == length ^ 0xFFFF)
+    rows = np.flatnonzero(plain)
+    sums = data[end[rows][:, None] + np.arange(4)].view(">u4").ravel()
+    found: list[bytes | None] = [None] * len(offsets)
+    checksum = zlib.adler32
+    for index, first, stop, known in zip(
+        rows.tolist(), start[rows].tolist(), end[rows].tolist(), sums.tolist(), strict=True
+    ):
+        content = block[first:stop]
+        if checksum(content) == known:
+            found[index] = content
+    return found
+
+
+def _inflated(block: bytes, offsets: Sequence[int]) -> Iterator[bytes | None]:
+    """Yield the objects that stand whole in a block, one by one; None for deltas and others."""
+    decompress, view = zlib.decompress, memoryview(block)
     for start in offsets:
         try:
             byte, at = block[start], start + 1
@@ -312,7 +364,7 @@ def _objects_at(block: memoryview, offsets: Sequence[int]) -> Iterator[bytes | N
             if size > _MOST_OBJECT:
                 yield None
                 continue
-            data = decompress(block[at : at + size + (size >> 6) + 64], 15, size or 1)
+            data = decompress(view[at : at + size + (size >> 6) + 64], 15, size or 1)
             yield data if len(data) == size else None
         except (IndexError, zlib.error):
             yield None  # it goes on beyond the block, or libgit2 says what is wrong

@@ -194,3 +194,63 @@ def test_packs_that_are_cut_off_give_errors_of_ours(
         return
     assert all(each in (None, text) for each, text in zip(found, TEXTS, strict=True))
     assert None in found
+
+
+STORED = [np.random.default_rng(n).bytes(n * 31 % 4099) for n in range(200)]
+
+
+def only_the_others(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note how many objects are inflated one by one."""
+    counts: list[int] = []
+    plain = bulk._inflated
+
+    def inflated(block: bytes, offsets: list[int]) -> object:
+        counts.append(len(offsets))
+        return plain(block, offsets)
+
+    monkeypatch.setattr(bulk, "_inflated", inflated)
+    return counts
+
+
+def test_what_is_not_compressed_is_read_together(
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = written(repository, [*STORED, *TEXTS])
+    counts = only_the_others(monkeypatch)
+    assert reader(repository).read(ids) == [*STORED, *TEXTS]
+    assert 0 < sum(counts) < len(ids)
+
+
+def test_what_git_does_not_compress_is_read_together(
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = written(repository, STORED)
+    tree = b"".join(b"100644 %03d\0%s" % (n, identity) for n, identity in enumerate(ids))
+    with repository.writer() as writer:
+        root = writer.write("tree", tree)
+        writer.flush()
+    repository.git("update-ref", "refs/heads/keep", commit(repository, root))
+    repository.git("-c", "pack.compression=0", "repack", "-adfFq", "--depth=0")
+    counts = only_the_others(monkeypatch)
+    assert reader(repository).read(ids) == STORED
+    assert sum(counts) == 0
+
+
+@pytest.mark.parametrize("place", [0, 7, 40, -1])
+def test_damage_of_what_is_not_compressed_is_found(repository: GitRepository, place: int) -> None:
+    texts = [object_id("blob", b"%d" % n).encode() for n in range(300)]
+    ids = written(repository, texts)
+    (index,) = packs(repository)
+    path = Path(index).with_suffix(".pack")
+    data = bytearray(path.read_bytes())
+    # Samples are compressed.
+    number = next(n for n, text in enumerate(texts) if text in data)
+    at = data.index(texts[number])
+    assert data[at - 7 : at - 4] == bulk._STORED
+    data[at - 7 + place if place >= 0 else at + len(texts[number])] ^= 0x40
+    path.chmod(0o644)
+    path.write_bytes(data)
+    with pytest.raises(CorruptDatasetError, match=ids[number].hex()):
+        reader(repository).read(ids)
+    del ids[number], texts[number]
+    assert reader(repository).read(ids) == texts
