@@ -301,7 +301,9 @@ def make_table(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -
     with repo.settings.open_engine(view.size) as engine:
         count = file.make(layer, _rows_of(view, part, engine))
     file.forget(layer)
-    if part.inside is not None:
+    if part.inside is None:
+        view.keep_count(count)
+    else:
         reserve_keys(repo, file, layer, view, None)
         note_rows(repo, file, layer, view, count)
     return count

@@ -341,6 +341,9 @@ class Dataset(Protocol):
     def rows(self) -> int:
         """How many rows it has."""
 
+    def keep_count(self, rows: int) -> None:
+        """Take over how many rows it has from who has read all of them, if it would count them."""
+
     @property
     def digests(self) -> Mapping[int, Digest] | None:
         """The sum of each column's values, by the column's id; None where its kind keeps none."""
@@ -399,10 +402,7 @@ class Dataset(Protocol):
         """
 
     def compare(self, new: Dataset) -> DiffPlan | None:
-        """Return how to find the changes from this view to `new`.
-
-        None where all rows of both must be read, as they are kept in two ways.
-        """
+        """Return how to find the changes to `new`; None where all must be read: kept otherwise."""
 
     def shown(self) -> Dataset:
         """Return it as people see what became of it: with changes that change no row, if any."""

@@ -317,6 +317,11 @@ class KartDataset(StoredDataset):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(kept, str(count).encode())
 
+    def keep_count(self, rows: int) -> None:
+        """Keep how many rows it has where they were not counted yet."""
+        if self._known_rows is None:
+            self._keep_rows(self.features, rows)
+
     def note_rows(self, features: str, counts: ChangeCounts) -> None:
         """Keep how many rows a tree of features has that these changes made of this one's."""
         known = self._known_rows
