@@ -53,6 +53,8 @@ class Storage:
     """Whether files are away as a rule, not by chance: plans reckon with that."""
     folds: bool = False
     """Whether an edit may merge small files of earlier ones: only where others do not."""
+    trial: bool = False
+    """Whether nothing of what is written is to stay, as in a dry run."""
     allowed: tuple[str, ...] = ()
     """Folders outside with files that may be read where a commit links to them."""
     memory: dict[str, Any] = field(default_factory=dict, compare=False)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
 from havasu_vc.datasets.havasu.diff import DiffPlan, lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.far import url_of
+from havasu_vc.datasets.havasu.far import put_at, url_of
 from havasu_vc.datasets.havasu.owners import Owner, report_batch
 from havasu_vc.datasets.havasu.owning import Owning, parts_of
 from havasu_vc.datasets.havasu.parquet import file_name, one_batch
@@ -97,7 +97,7 @@ def _take_dealt(edit: Edit, plan: DiffPlan, engine: Engine) -> None:
     """Take in what differs in a dataset of which no file belongs to an interval of keys."""
     rows = [task_of(piece_rows, piece, plan.new_schema) for piece in plan.new]
     size = sum(piece.size for piece in plan.new)
-    url = url_of(edit.dataset)
+    url = put_at(edit.dataset)
     anywhere = _anywhere(edit)
     owned_rows(edit, plan.old, rows, "overwrite", engine, size=size, url=url, anywhere=anywhere)
 
@@ -111,7 +111,7 @@ def _take_owned(
     edit: Edit, plan: DiffPlan, before: DatasetInFiles, after: DatasetInFiles, engine: Engine
 ) -> None:
     cuts = cuts_of(edit)
-    url = url_of(edit.dataset)
+    url = put_at(edit.dataset)
     dealing: list[Task] = []
     sides = []
     views = ((before, plan.old, plan.old_schema), (after, plan.new, plan.new_schema))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.far import url_of
+from havasu_vc.datasets.havasu.far import put_at, url_of
 from havasu_vc.datasets.havasu.owners import Owner, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
 from havasu_vc.datasets.havasu.parquet import Positions
@@ -59,7 +59,7 @@ def take_away(
     waiting = dict(deleted)
     tasks: list[Task] = []
     ordered = can_be_owned(edit.dataset, edit.schema)
-    url = url_of(edit.dataset)
+    url = put_at(edit.dataset)
     if ordered:
         owners = owner_values(edit, cuts_of(edit), "change", url=url)
     else:

@@ -102,6 +102,7 @@ class Transaction:
             staging=DataFileStore(staging),
             sink=self._objects,
             folds=self.head.branch == default_branch(self._git),
+            trial=self._dry_run,
         )
         """Where this commit's files wait, and the objects of rows that are git objects."""
         return self

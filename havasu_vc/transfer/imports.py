@@ -20,7 +20,7 @@ import pyarrow as pa
 from havasu_vc.checkouts import keeping_out
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.evolving import evolved
-from havasu_vc.datasets.havasu.far import FarDataset, far_dataset, is_away, sent
+from havasu_vc.datasets.havasu.far import edited_there, sent
 from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -369,6 +369,7 @@ def _fresh(
     new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert, declared=types)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
     far = engine.distributed and storage.on_demand and request.replace_ids is None
+    far = far and (engine.apart or not storage.trial)
     url = far_place(repo) if far else None
     if url is not None and new.files is not None:
         names, size = list(new.schema.key.names), source.input_bytes
@@ -432,13 +433,7 @@ def _replacing(
     if request.replace_ids is not None:
         keys = listed_keys(schema, request.replace_ids)
         return _listed(old, tasks, schema, meta, engine, source.input_bytes, keys)
-    held = old.in_files
-    far = None
-    if held is not None and engine.distributed and is_away(held):
-        far = far_dataset(held, far_place(repo), apart=engine.apart)
-    return replacement(
-        old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier, far=far
-    )
+    return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
 
 
 def earlier_import(repo: OpenRepo, head: str, old: Dataset, limit: int) -> EarlierImport | None:
@@ -520,23 +515,22 @@ def replacement(
     size: int,
     *,
     earlier: EarlierImport | None = None,
-    far: FarDataset | None = None,
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold the rows of some tasks, and no others.
 
-    Tasks that own intervals of keys compare rows and write what differs. Where there are none,
-    rows are staged as a dataset of their own first, and compared with the old one. What is `far`
-    is read and written in the bucket where its data is.
+    Tasks that own intervals of keys compare rows and write what differs, in the bucket where the
+    data is if it is away. Where there are none, rows are staged as a dataset of their own first,
+    and compared with the old one.
     """
     documents: dict[str, bytes | None] = {
         name: data for name, data in meta.items() if old.folder.read(name) != data
     }
     held = old.in_files
     if held is not None and (can_be_owned(held, schema) or can_be_dealt(held, schema)):
+        far, url = edited_there(held, distributed=engine.distributed, apart=engine.apart)
         more, edit = evolved(far or held, schema)
         with edit:
             edit.add_documents(documents)
-            url = None if far is None else far.url
             if can_be_owned(held, schema):
                 owned_edit(edit, tasks, "overwrite", engine, url=url)
             else:
@@ -545,7 +539,7 @@ def replacement(
             if not (edit.counts.total or documents or (more and schema != old.schema)):
                 return TreeEdit(old.path, {})
             made = edit.finish()
-            return made if far is None else sent(made, far.storage.staging, far.url)
+            return made if url is None else sent(made, held.storage.staging, url)
     new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
     files = new.files
     curve = None if files is None or files.hilbert is None else Curve(files.hilbert)

@@ -31,7 +31,7 @@ from havasu_vc.checkouts import (
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.far import FarDataset, as_seen, far_dataset, url_of
+from havasu_vc.datasets.havasu.far import as_seen, edited_there
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
@@ -268,7 +268,7 @@ CHUNK_BYTES = 1 << 30
 def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     """Return the edit that leaves a dataset's rows in better files; None when they are good."""
     view.check_guard()
-    far = _far_of(view, engine)
+    far, url = edited_there(view, distributed=engine.distributed, apart=engine.apart)
     view = far or view  # also what says which rows are deleted is read where it is
     chosen = files_to_optimize(view)
     if not chosen:
@@ -283,11 +283,11 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     as_they_come = not view.key and _placed(view) is None
     try:
         if as_they_come:
-            written = _copied(view, _chunks(chosen, reading), engine, staying)
-        elif far is None:
+            written = _copied(view, _chunks(chosen, reading), engine, staying, url)
+        elif url is None:
             written = _write(view, chosen, tasks, engine)
         else:
-            written = _dealt(far, chosen, tasks, engine, staying)
+            written = _dealt(view, chosen, tasks, engine, staying, url)
     except KeyViolationError as error:
         raise CorruptDatasetError(view.path, error.message) from error
     storage = view.storage
@@ -308,15 +308,7 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
         )
     made = _tree_edit(view, leaving, files)
     names = frozenset(file.entry.file for file in files)
-    return made if far is None else replace(made, elsewhere=names)
-
-
-def _far_of(view: DatasetInFiles, engine: Engine) -> FarDataset | None:
-    """Return a dataset as executors read and write it in a bucket, where its data is away."""
-    fetcher = view.storage.fetcher
-    if not (engine.distributed and view.storage.on_demand and fetcher):
-        return None
-    return far_dataset(view, fetcher.bucket(), apart=engine.apart)
+    return made if url is None else replace(made, elsewhere=names)
 
 
 def _chunks(chosen: Sequence[Entry], reading: Sequence[tuple[Task, ...]]) -> list[tuple[Task, ...]]:
@@ -336,10 +328,11 @@ def _copied(
     chunks: Sequence[tuple[Task, ...]],
     engine: Engine,
     staying: frozenset[str],
+    url: str | None,
 ) -> list[WrittenFile]:
     """Return the files that tasks write of rows as they come, none of which is one that stays."""
     what = f"Writing {view.path}"
-    if (url := url_of(view)) is not None:
+    if url is not None:
         return files_of_chunks(chunks, view.layout, url, engine, staying=staying, description=what)
     where = (str(view.storage.staging.root), str(view.storage.keys))
     writing = [task_of(write, chunk, view.layout, *where, False) for chunk in chunks]
@@ -347,11 +340,12 @@ def _copied(
 
 
 def _dealt(
-    view: FarDataset,
+    view: DatasetInFiles,
     chosen: Sequence[Entry],
     tasks: Sequence[Task],
     engine: Engine,
     staying: frozenset[str],
+    url: str,
 ) -> list[WrittenFile]:
     """Return the files that owners of intervals of keys, or of a curve, write in the bucket."""
     names = view.key.names
@@ -368,7 +362,7 @@ def _dealt(
         view.layout,
         tasks,
         sampled,
-        view.url,
+        url,
         engine,
         input_bytes=sum(entry.size for entry in chosen),
         staying=staying,

@@ -22,7 +22,7 @@ from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.edit import SMALL_FILE, Edit
-from havasu_vc.datasets.havasu.far import is_apart, sent, url_of, version_of, where_it_is
+from havasu_vc.datasets.havasu.far import is_apart, put_at, sent, url_of, version_of, where_it_is
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, change_blobs
 from havasu_vc.datasets.havasu.ledger import Change as Rows
 from havasu_vc.datasets.havasu.locate import sound_key_cache
@@ -77,10 +77,12 @@ def edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
     """
     if edits.is_empty:
         return TreeEdit(edits.path, {})
-    if (url := url_of(edits.base)) is not None:
+    if url_of(edits.base) is not None:
         # Which engine works is told only now.
         edits = replace(edits, base=where_it_is(edits.base, apart=engine.apart))
-        return sent(_edit_there(edits, storage, engine), storage.staging, url)
+        made = _edit_there(edits, storage, engine)
+        url = put_at(edits.base.with_storage(storage))
+        return made if url is None else sent(made, storage.staging, url)
     check_keys(edits)
     counts = count_edits(edits)
     if not counts.total:
@@ -198,7 +200,7 @@ def _as_files(
 def _taken(edits: TableEdits, storage: Storage, engine: Engine) -> list[tuple[AddedFile, Entry]]:
     """Return the files that came as entries, staged, or copied to where the data is."""
     staged = stage_added(edits, storage)
-    if (url := url_of(edits.base)) is not None:
+    if (url := put_at(edits.base.with_storage(storage))) is not None:
         places = [
             (each.url, entry.file)
             for each, entry in staged

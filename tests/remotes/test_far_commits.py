@@ -19,7 +19,7 @@ from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.store.object_systems import object_size, url_below
 from havasu_vc.workspace import incoming
 from tests.datasets.thresholds import tiny_thresholds
-from tests.remotes.buckets import edit_rows
+from tests.remotes.buckets import edit_rows, there
 from tests.remotes.sharing import bare, clone, files, reopened, share
 from tests.repo.tables import points, rows, write
 from tests.support.sound import LOCAL
@@ -157,7 +157,7 @@ def test_a_clone_without_data_commits_as_one_with_it(
 @pytest.mark.parametrize("change", [come, one_changed])
 @pytest.mark.thorough
 def test_the_workspace_may_be_in_the_bucket(
-    tmp_path: Path, bucket: str, change: Callable[[Rows], Edit]
+    tmp_path: Path, bucket: str, endpoint: str, change: Callable[[Rows], Edit]
 ) -> None:
     server = shared(tmp_path, bucket, ("id",))
     repo = clone(server, tmp_path / "lazy", data_url=f"{bucket}/data", on_demand=True)
@@ -171,11 +171,15 @@ def test_the_workspace_may_be_in_the_bucket(
     seen = repo.workspace.changes()
     (shown,) = repo.workspace.diff()
     told = sum(map(len, shown.changes))
+    stored = there(endpoint, bucket)
+    tried = repo.workspace.commit(dry_run=True)
+    assert there(endpoint, bucket) == stored, "what is tried leaves nothing"
     result = repo.workspace.commit(message="By an engine")
 
     wanted = ChangeCounts(inserts=50) if change is come else ChangeCounts(updates=1)
     assert seen is not None and not seen.problems
     assert seen.tables["points"].rows == result.changes["points"] == wanted
+    assert tried.changes == result.changes and tried.commit is None
     assert told == wanted.total
     assert repo.workspace.edited() == {}
     assert files(repo) == [], "no data file came here"

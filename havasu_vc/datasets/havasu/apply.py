@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import HashedRows, hash_rows
 from havasu_vc.datasets.havasu.locate import locate
+from havasu_vc.datasets.havasu.locate_there import where_rows_are
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.pairing import check_order, conform, describe_key, nth_equal
 from havasu_vc.errors import PatchError
@@ -199,7 +200,7 @@ def _check_inserts(
         entry = hits.entries[int(hits.files[hit])]
         dataset = edit.dataset
         there = read_rows(
-            dataset.file_path(entry),
+            where_rows_are(dataset, entry),
             dataset.schema.select(dataset.key.names),
             hits.positions[[hit]],
         )

@@ -11,14 +11,16 @@ from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.object_systems import object_size, put_object, url_below
+from havasu_vc.store.object_systems import may_put, object_size, put_object, url_below
 
 __all__ = [
     "FarDataset",
     "as_seen",
+    "edited_there",
     "far_dataset",
     "is_apart",
     "is_away",
+    "put_at",
     "sent",
     "url_of",
     "version_of",
@@ -104,6 +106,16 @@ def url_of(view: Dataset) -> str | None:
     return view.url if isinstance(view, FarDataset) else None
 
 
+def put_at(view: Dataset) -> str | None:
+    """Return the URL where those who edit a dataset write; None where they write on this machine.
+
+    What is only tried stays here if it can, so that nothing of it is left in the bucket.
+    """
+    if not isinstance(view, FarDataset) or (view.storage.trial and not view.apart):
+        return None
+    return view.url
+
+
 def is_apart(view: Dataset) -> bool:
     """Whether tasks of a dataset name no file of this machine."""
     return isinstance(view, FarDataset) and view.apart
@@ -133,6 +145,26 @@ def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
     if fetcher is None or not view.storage.on_demand:
         return view
     return far_dataset(view, fetcher.bucket(), apart=apart) or view
+
+
+def edited_there(
+    view: DatasetInFiles, *, distributed: bool, apart: bool
+) -> tuple[FarDataset | None, str | None]:
+    """Return a dataset as work on all of it reads it in a bucket, and the URL where that writes.
+
+    None is read there where no bucket has it, nor on this machine alone what is all here. This
+    machine writes what it may not put there, or is only to try, to the staging folder.
+    """
+    storage = view.storage
+    url = storage.fetcher.bucket() if storage.fetcher is not None and is_away(view) else None
+    if url is None:
+        return None, None
+    far = far_dataset(view, url, apart=apart)
+    if distributed and far is not None:
+        return far, put_at(far)
+    if not storage.on_demand or all(map(storage.has, view.stored_entries)):
+        return None, None
+    return far, url if not storage.trial and may_put(url) else None
 
 
 def is_away(view: DatasetInFiles) -> bool:

@@ -137,14 +137,24 @@ class LastLookUp:
 
     def find(self, cache: str, needles: Hashes, look: Callable[[Hashes], Found]) -> Found:
         """Return where keys are in the file of a cache, given by its name; else `look` there."""
-        asked, found = last = self._last
+        asked, found = self._last
         known = found.get(cache)
         if known is not None and bool(among(needles, distinct(asked)).all()):
             return known.find(needles)
         answer = look(needles)
-        if len(needles) > _MOST_REMEMBERED:
-            return answer
-        if needles is not asked:
+        if len(needles) <= _MOST_REMEMBERED:
+            self.keep(cache, needles, answer)
+        return answer
+
+    def knows(self, cache: str, needles: Hashes) -> bool:
+        """Whether it is known where keys are in the file of a cache, given by its name."""
+        asked, found = self._last
+        return cache in found and bool(among(needles, distinct(asked)).all())
+
+    def keep(self, cache: str, needles: Hashes, answer: Found) -> None:
+        """Remember where keys are in the file of a cache, given by its name."""
+        last = self._last
+        if needles is not last[0]:
             last = self._last = (needles, {})
         # A key that was asked for twice has two lines for each of its rows, which stand together.
         once = np.ones(len(answer.positions), bool)
@@ -156,7 +166,6 @@ class LastLookUp:
             answer.rows[once][order],
             answer.positions[once][order].astype(np.uint32),
         )
-        return answer
 
 
 class DamagedKeyCache(Exception):

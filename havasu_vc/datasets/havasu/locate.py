@@ -28,6 +28,7 @@ from havasu_vc.datasets.havasu.keys import (
     open_key_cache,
     write_key_cache,
 )
+from havasu_vc.datasets.havasu.locate_there import find_there, where_rows_are
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import compute as pc
@@ -77,9 +78,11 @@ def locate(
 
     `keys` are the keys themselves, which lets files be passed over by their range.
     """
+    if not len(needles):
+        return
     entries = entries_holding(dataset, keys) if keys is not None else dataset.data_entries
     if dataset.storage.fetcher is not None:
-        dataset.bring(entry for entry in entries if not _is_cached(dataset, entry))
+        _bring(dataset, [entry for entry in entries if not _is_cached(dataset, entry)], needles)
     for entry in entries:
         found = find_in(dataset, entry, needles)
         deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
@@ -88,6 +91,29 @@ def locate(
             found = Found(found.needles[live], found.positions[live], found.rows[live])
         if len(found.positions):
             yield Hits(entry, found)
+
+
+def _bring(dataset: DatasetInFiles, entries: Sequence[Entry], needles: Hashes) -> None:
+    """Bring files whose keys are not known here, but for what is found of a few keys elsewhere."""
+    if not dataset.storage.on_demand:
+        dataset.bring(entries)
+        return
+    last, names = _last(dataset), {}
+    for entry in entries:
+        schema = shared_schema(dataset, entry)
+        names[entry.file] = key_cache_path(dataset.storage.keys, entry.file, schema).name
+    if all(last.knows(name, needles) for name in names.values()):
+        return
+    schemas = ((entry, shared_schema(dataset, entry)) for entry in entries)
+    there = find_there(dataset, schemas, needles)
+    dataset.bring(entry for entry in entries if entry.file not in there)
+    for file, found in there.items():
+        last.keep(names[file], needles, found)
+
+
+def _last(dataset: DatasetInFiles) -> LastLookUp:
+    last: LastLookUp = dataset.storage.memory.setdefault("last look-up", LastLookUp())
+    return last
 
 
 def entries_holding(dataset: DatasetInFiles, keys: pa.RecordBatch) -> tuple[Entry, ...]:
@@ -114,7 +140,7 @@ def plan_rows(
         Task(
             ROWS_AT,
             (
-                view.file_path(hits.entry),
+                where_rows_are(view, hits.entry),
                 schema,
                 tuple(distinct(hits.found.positions).tolist()),
             ),
@@ -137,8 +163,7 @@ def find_in(dataset: DatasetInFiles, entry: Entry, needles: Hashes) -> Found:
                 path.unlink(missing_ok=True)
         return _rebuilt(dataset, entry, schema, path).find(needles)
 
-    last: LastLookUp = dataset.storage.memory.setdefault("last look-up", LastLookUp())
-    return last.find(path.name, needles, look)
+    return _last(dataset).find(path.name, needles, look)
 
 
 def sound_key_cache(dataset: DatasetInFiles, entry: Entry) -> KeyCache:
@@ -221,7 +246,7 @@ def rows_with_keys(dataset: DatasetInFiles, keys: pa.RecordBatch) -> pa.RecordBa
     """
     pieces = [
         read_rows(
-            dataset.file_path(hits.entry),
+            where_rows_are(dataset, hits.entry),
             dataset.schema,
             distinct(hits.found.positions),
             threads=True,

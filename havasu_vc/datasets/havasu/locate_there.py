@@ -1,0 +1,89 @@
+"""Finding a few rows by key in files that are in a bucket and not here.
+
+Of a file that holds none of the keys the key columns are read there, and of one that does the
+row groups of the rows as well. Nothing comes here, so an edit of a few rows costs a clone without
+data no file, in whatever order the rows of the table lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from havasu_vc.datasets.digest import hash_keys, hash_rows
+from havasu_vc.datasets.havasu.keys import Found, build_key_cache
+from havasu_vc.datasets.havasu.parquet import read_row_groups, read_rows
+from havasu_vc.errors import HavasuError
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.arrays import distinct
+from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
+from havasu_vc.store.object_systems import url_below
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.protocol import DatasetInFiles
+
+__all__ = ["find_there", "where_rows_are"]
+
+FEW_KEYS = 10_000
+"""Keys beyond which files come: who looks up many does so piece by piece, in the same files."""
+THREADS = 8
+
+
+def find_there(
+    dataset: DatasetInFiles, files: Iterable[tuple[Entry, Schema]], needles: Hashes
+) -> dict[str, Found]:
+    """Return what is found of a few keys in files that a bucket has, by file.
+
+    `files` come with the columns that rows are hashed in. Those are left out that have to come:
+    without a key all of a row is compared, and some may not be in the bucket.
+    """
+    if not dataset.key or len(needles) > FEW_KEYS:
+        return {}
+    asked = [(entry, schema, url) for entry, schema in files if (url := _url(dataset, entry))]
+
+    def found(each: tuple[Entry, Schema, str]) -> Found | None:
+        _, schema, url = each
+        try:
+            return _find(url, schema, needles)
+        except HavasuError:
+            return None  # what is wrong is told when it comes
+
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-keys") as pool:
+        answers = list(pool.map(found, asked))
+    return {
+        entry.file: answer
+        for (entry, _, _), answer in zip(asked, answers, strict=True)
+        if answer is not None
+    }
+
+
+def where_rows_are(dataset: DatasetInFiles, entry: Entry) -> str:
+    """Return where a few rows of a file are read: in the bucket, if it is not here."""
+    return _url(dataset, entry) or dataset.file_path(entry)
+
+
+def _url(dataset: DatasetInFiles, entry: Entry) -> str | None:
+    """Return where a file is that is away as a rule; None where it is here, or in no bucket."""
+    storage = dataset.storage
+    if entry.location is not None or not storage.on_demand or storage.has(entry.file):
+        return None
+    url = None if storage.fetcher is None else storage.fetcher.bucket()
+    return None if url is None else url_below(url, entry.file)
+
+
+def _find(url: str, schema: Schema, needles: Hashes) -> Found:
+    keys = [
+        hash_keys(each, schema) for each in read_row_groups(url, schema.select(schema.key.names))
+    ]
+    hashes = np.concatenate([np.empty(0, np.uint64), *keys])
+    found = build_key_cache(hashes, np.zeros(len(hashes), np.uint64)).find(needles)
+    positions = distinct(found.positions)
+    if not len(positions):
+        return found
+    rows = hash_rows(read_rows(url, schema, positions, threads=True), schema).rows
+    return replace(found, rows=rows[np.searchsorted(positions, found.positions)])

@@ -1,0 +1,110 @@
+"""Small edits of a table in a bucket bring no data file of it, whichever command makes them."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc import Repo
+from havasu_vc.datasets.kinds import require_files
+from tests.cli.conftest import invoke, succeed
+from tests.datasets.thresholds import tiny_thresholds
+from tests.remotes.buckets import there
+from tests.remotes.sharing import bare, clone, files, reopened, share
+from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
+from tests.support.sound import LOCAL
+from tests.support.templates import empty_repo
+
+FILES, ROWS = 8, 30
+Job = Callable[[Repo], object]
+
+
+def table(number: int) -> pa.Table:
+    """Return the rows of one file, whose keys lie among those of all others."""
+    ids = pa.array(range(number, FILES * ROWS, FILES))
+    return points(FILES * ROWS).take(ids)
+
+
+@pytest.fixture
+def server(tmp_path: Path, url: str) -> Path:
+    """A git server of a table of many files, each of which may have any key."""
+    ours = empty_repo(tmp_path / "ours", settings=LOCAL)
+    with tiny_thresholds(most_deltas=99, group_rows=10):
+        source = write(tmp_path / "points.parquet", table(0))
+        ours.import_(source, "points", options=BY_ID)
+        ours.import_(source, "loose", options=NO_KEY)
+        for number in range(1, FILES):
+            ours.write("points", table(number), mode="append")
+    share(ours, bare(tmp_path / "server.git"), data=f"{url}/data")
+    return tmp_path / "server.git"
+
+
+def run(repo: Repo, *words: str | Path) -> None:
+    succeed(invoke(["-C", repo.path, *words]))
+
+
+def edited_copy(folder: Path, repo: Repo) -> Path:
+    """Return a copy as GeoPackage, in which two rows were edited."""
+    run(repo, "checkout", "--as", folder / "copy.gpkg", "points")
+    database = sqlite3.connect(folder / "copy.gpkg")
+    for name in ("IsEmpty", "MinX", "MaxX", "MinY", "MaxY"):
+        database.create_function(f"ST_{name}", 1, lambda shape: 0)
+    database.execute("update points set name = 'by hand' where id in (40, 41)")
+    database.commit()
+    database.close()
+    return folder / "copy.gpkg"
+
+
+def jobs(folder: Path, full: Repo) -> dict[str, Job]:
+    """Return what changes a few rows, by name; `full` is a clone that has all the data."""
+    copy = edited_copy(folder, full)
+    full.write("points", points(3, start=100, name="patched"))
+    run(full, "create-patch", "HEAD", "--output", folder / "some.patch")
+    run(full, "reset", "--hard", "HEAD^")
+    whole = points(FILES * ROWS).to_pylist()
+    for row in (whole[7], whole[230]):
+        row["name"] = "released"
+    release = pa.Table.from_pylist(whole, schema=points(1).schema)
+    source = write(folder / "release.parquet", release)
+    back = ("restore", "-s", "origin/main", "points", "-m", "Back")
+    return {
+        "apply": lambda repo: run(repo, "apply", folder / "some.patch"),
+        "upsert": lambda repo: repo.write("points", points(5, start=200, name="written")),
+        "delete": lambda repo: repo.write("points", points(2).select(["id"]), mode="delete"),
+        "append": lambda repo: repo.write("points", points(2, start=9000), mode="append"),
+        "append without a key": lambda repo: repo.write("loose", points(2), mode="append"),
+        "copy": lambda repo: run(repo, "commit", "--from", copy, "-m", "Copy"),
+        "revert": lambda repo: run(repo, "revert", "HEAD", "-m", "Not so"),
+        "restore": lambda repo: run(repo, *back),
+        "release": lambda repo: run(repo, "import", source, "points", "--replace"),
+        "optimize": lambda repo: run(repo, "optimize"),
+    }
+
+
+@pytest.mark.thorough
+def test_no_file_of_the_table_comes_for_an_edit_of_a_few_rows(
+    server: Path, tmp_path: Path, url: str, endpoint: str
+) -> None:
+    full = clone(server, tmp_path / "full", data_url=f"{url}/data")
+    lazy = clone(server, tmp_path / "lazy", data_url=f"{url}/data", on_demand=True)
+    before = set(files(full))
+    assert len(before) == FILES + 1
+
+    for name, job in jobs(tmp_path, full).items():
+        job(reopened(full))
+        job(reopened(lazy))
+        assert before.isdisjoint(files(lazy)), name
+        wanted, found = (require_files(reopened(r).dataset("points")) for r in (full, lazy))
+        assert found.snapshot == wanted.snapshot, name
+        assert found.stored_entries.keys() == wanted.stored_entries.keys(), name
+
+    stored = there(endpoint, url)
+    source = write(tmp_path / "all.parquet", points(FILES * ROWS, name="all"))
+    run(lazy, "import", source, "points", "--replace", "--dry-run")
+    assert there(endpoint, url) == stored, "what is tried leaves nothing"
+    lazy.push()
+    last = clone(server, tmp_path / "last", data_url=f"{url}/data")
+    assert list(last.fsck(full=True)) == []
+    assert rows(last, "points") == rows(reopened(full), "points")
