@@ -306,6 +306,7 @@ def make_table(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -
     else:
         reserve_keys(repo, file, layer, view, None)
         note_rows(repo, file, layer, view, count)
+        repo.parts_made[view.path] = (view.rows, count)
     return count
 
 

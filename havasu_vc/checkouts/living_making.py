@@ -125,10 +125,11 @@ def _unnoticed(edits: LayerEdits, found: LayerEdits) -> int:
     return int(pc.sum(pc.is_null(there)).as_py() or 0)
 
 
-def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = False) -> None:
+def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = False) -> bool:
     """Have a repository keep a spatial filter, and its working copy the rows inside of it.
 
-    Raises `UncommittedChangesError` where the working copy has edits, unless these may go.
+    Returns whether there is a working copy, and it had another filter. Raises
+    `UncommittedChangesError` where the working copy has edits, unless these may go.
     """
     from havasu_vc.merging import require_calm
 
@@ -143,13 +144,14 @@ def set_spatial_filter(repo: OpenRepo, asked: SpatialFilter, *, discard: bool = 
     before, place = read_spatial_filter(git), living_place(repo)
     if place is None or not place.exists:
         write_spatial_filter(git, found)
-        return
+        return False
     with holding(repo, place, discard=discard) as held:
         if found.area != before.area and not discard:
             LivingCopy(repo, place).require_clean()
         write_spatial_filter(git, found)
         if not is_as_wanted(repo, held.file):
             held.limited_anew = True
+        return held.limited_anew
 
 
 def limit_living(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> None:

@@ -135,12 +135,23 @@ class Workspace:
         set_up(self._repo)
         choose_datasets(self._repo, take, leave, discard=discard)
 
-    def set_spatial_filter(self, filter_: SpatialFilter, *, discard: bool = False) -> None:
-        """Limit the living working copy, and any that is made, to the rows of an area."""
+    def set_spatial_filter(self, filter_: SpatialFilter, *, discard: bool = False) -> bool:
+        """Limit the living working copy, and any that is made, to the rows of an area.
+
+        Returns whether there is one, and it was limited to another area.
+        """
         from havasu_vc.checkouts.living_making import set_spatial_filter
 
         set_up(self._repo)
-        set_spatial_filter(self._repo, filter_, discard=discard)
+        return set_spatial_filter(self._repo, filter_, discard=discard)
+
+    def take_parts_made(self) -> dict[str, tuple[int, int]]:
+        """Return which tables were made with the rows of an area alone since this was asked last.
+
+        By path, of how many rows of the dataset, and with how many.
+        """
+        made, self._repo.parts_made = self._repo.parts_made, {}
+        return made
 
     def take_spatial_filter(self, filter_: SpatialFilter) -> None:
         """Note a spatial filter for a working copy to be made, which a remote may have."""

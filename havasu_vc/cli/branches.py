@@ -30,6 +30,7 @@ __all__ = [
     "open_to_switch",
     "tell_head",
     "tell_move",
+    "tell_parts",
     "tell_update",
 ]
 
@@ -101,17 +102,17 @@ def tell_move(
     created: bool = False,
     renewed: bool = False,
     start: str | None = None,
-    discarded: bool = False,
+    written: bool = False,
 ) -> None:
     """Tell where HEAD is now, and in Kart's place that the working copy is brought there.
 
     HEAD `was` at a commit. A branch that was created, or put elsewhere as if it were new, may
-    have a `start` that is to be told of; where edits were `discarded` the working copy is
-    written wherever HEAD is.
+    have a `start` that is to be told of. The working copy may have been `written` wherever
+    HEAD is, as where edits were dropped.
     """
     as_new = created or (renewed and is_called_kart())
     tell_head(invocation, repo, created=as_new, start=start)
-    if discarded or repo.head().commit != was:
+    if written or repo.head().commit != was:
         tell_update(invocation, repo)
 
 
@@ -119,6 +120,16 @@ def tell_update(invocation: Invocation, repo: Repo) -> None:
     """Tell as Kart does that the working copy is written, if there is one."""
     if is_called_kart() and (living := repo.workspace.living) is not None:
         invocation.say(f"Updating {living.name} ...")
+        tell_parts(invocation, repo)
+
+
+def tell_parts(invocation: Invocation, repo: Repo) -> None:
+    """Tell as Kart does of tables that were made with the rows inside a spatial filter alone."""
+    for read, made in repo.workspace.take_parts_made().values():
+        invocation.say(
+            f"(of {read} features read, wrote {made} matching features to the working copy "
+            "due to spatial filter)"
+        )
 
 
 def head_object(repo: Repo) -> Head:

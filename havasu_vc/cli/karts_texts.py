@@ -36,6 +36,8 @@ AMBIGUOUS = "Ambiguous argument '"
 _BRANCH_IS_THERE = r"git says: a branch named '(.+)' already exists"
 _BARE = 'Repository is "bare": it has no working copy.'
 _NO_WORKING_COPY = 'Repository has no working copy.\n  (use "kart create-workingcopy")'
+_FORM = "Invalid value for '-o' / '--output-format': "
+_NO_FORM = "Invalid value for '--output-format' / '-o': invalid choice: "
 TEXTS: tuple[tuple[str, str, str], ...] = (
     (
         "diff show",
@@ -89,6 +91,31 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"If you are sure you want to delete it, run 'git branch -D \1'.",
     ),
     ("merge", "give a revision to merge, --continue or --abort", "Missing argument 'COMMIT'."),
+    (
+        "merge",
+        "only one revision can be merged at a time, not ([^ ]+) as well",
+        r"Got unexpected extra argument (\1)",
+    ),
+    (
+        "conflicts diff show",
+        f"{_FORM}'json:(.+)' is not one of .+",
+        rf"{_NO_FORM}\1. (choose from compact, extracompact, pretty)",
+    ),
+    (
+        "diff show",
+        f"{_FORM}'(.+)' is not one of .+",
+        rf"{_NO_FORM}\1. (choose from text, json, geojson, quiet, feature-count, html, json-lines)",
+    ),
+    (
+        "conflicts",
+        f"{_FORM}'(.+)' is not one of .+",
+        rf"{_NO_FORM}\1. (choose from text, json, geojson, quiet)",
+    ),
+    (
+        "log",
+        f"{_FORM}'(.+)' is not one of .+",
+        rf"{_NO_FORM}\1. (choose from text, json, json-lines)",
+    ),
     (
         "merge",
         "--no-ff and --ff-only contradict each other",

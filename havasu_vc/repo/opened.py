@@ -59,6 +59,9 @@ class OpenRepo:
         self._said: set[str] = set()
         self.held: object | None = None
         """The living working copy while HEAD may move, for those who know such."""
+        self.parts_made: dict[str, tuple[int, int]] = {}
+        """Tables of the living working copy that were made with the rows of an area alone: of how
+        many rows of the dataset, and with how many, by its path."""
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:
         they follow HEAD as if they had none."""

@@ -425,7 +425,8 @@ def _replacing(
         or name in given
         or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
-    meta |= dict.fromkeys(f"meta/crs/{name}.wkt" for name in systems_of(old.schema) - now)
+    gone = (f"meta/crs/{name}.wkt" for name in systems_of(old.schema) - now)
+    meta |= dict.fromkeys((*gone, *request.gone(source, old)))
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     if key is not None:
         edit = rekeyed(old, schema, meta, tasks, engine, size=source.input_bytes)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.exchange.formats import GdalForm
     from havasu_vc.exchange.frames import Rows
     from havasu_vc.exchange.parquet_writer import ParquetForm
@@ -134,8 +135,8 @@ class ImportRequest:
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
     take_texts: bool = False
-    """Whether a dataset that is there gets the title of its source, if that has one, and with it
-    the description, as in Kart; else it keeps its own."""
+    """Whether a dataset that is there gets the title and the description of its source, if that
+    has either, as in Kart; else it keeps its own."""
 
     @property
     def place(self) -> str:
@@ -149,10 +150,18 @@ class ImportRequest:
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""
         said = self.table_info.get(path) or self.table_info.get(source.name) or {}
-        if not (self.take_texts and source.title):
-            return said
+        return {name: text for name, text in self._texts(source).items() if text} | dict(said)
+
+    def gone(self, source: Source, old: Dataset) -> list[str]:
+        """Return the documents of a dataset that are to go, as its source has none of them."""
+        said, texts = self.said(source, old.path), self._texts(source)
+        gone = [f"meta/{name}" for name, text in texts.items() if not text and name not in said]
+        return [name for name in gone if old.folder.read(name) is not None]
+
+    def _texts(self, source: Source) -> dict[str, str | None]:
+        """Return the texts of a source that a dataset gets in place of its own."""
         texts = {"title": source.title, "description": source.description}
-        return {name: text for name, text in texts.items() if text} | dict(said)
+        return texts if self.take_texts and any(texts.values()) else {}
 
 
 @dataclass(frozen=True, slots=True)

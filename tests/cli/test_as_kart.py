@@ -599,3 +599,36 @@ def test_called_kart_a_branch_that_follows_none_pulls_that_of_its_name(
     assert len(heads) == 1
     monkeypatch.setattr(sys, "argv", ["havasu-vc"])
     assert "Already up to date" in succeed(invoke(["-C", clone, "pull"])).stdout
+
+
+BOX = "POLYGON((174.45 -41.05, 174.55 -41.05, 174.55 -40.95, 174.45 -40.95, 174.45 -41.05))"
+LIMIT = ("checkout", "--spatial-filter", f"EPSG:4326;{BOX}")
+UPDATING, MAKING = "Updating repo.gpkg ...\n", "Creating GPKG working copy at repo.gpkg ...\n"
+FEW = "(of 3 features read, wrote 1 matching features to the working copy due to spatial filter)\n"
+LIMITED: list[tuple[tuple[str, ...], str | None]] = [
+    (LIMIT, UPDATING + FEW),
+    (LIMIT, ""),
+    ((*LIMIT, "--discard-changes"), UPDATING),
+    (
+        ("create-workingcopy", "--delete-existing"),
+        "Deleting existing working copy at repo.gpkg\n" + MAKING + FEW,
+    ),
+    (("checkout", "--not-dataset=table"), UPDATING),
+    (("checkout", "--dataset=table"), UPDATING + FEW),
+    (("checkout", "--spatial-filter", "none"), UPDATING),
+    ((*LIMIT, "-b", "new"), "Creating new branch 'new'...\n" + UPDATING + FEW),
+    (("data", "rm", "table", "-m", "Gone"), None),
+    (("reset", "HEAD^"), UPDATING + FEW),
+]
+"""What Kart says on stdout of a table of which a working copy has some rows; None: not held."""
+
+
+def test_called_kart_it_tells_how_much_a_spatial_filter_leaves(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "create-workingcopy", "--delete-existing"]))
+    for words, told in LIMITED:
+        said = succeed(invoke(["-C", repo, *words])).stdout
+        assert told is None or said == told, words

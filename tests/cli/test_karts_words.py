@@ -113,6 +113,7 @@ clean: merge v1
 clean: merge HEAD
 clean: merge easy --no-editor
 clean: merge nosuch
+clean: merge A B
 clean: merge
 edited: merge easy
 clean: conflicts
@@ -156,6 +157,12 @@ clean: show nosuch
 clean: show nosuch~1
 clean: log HEAD~99
 clean: log nosuch~1
+clean: log -o nosuch
+clean: diff -o nosuch
+clean: diff -o json:nosuch
+clean: show -o nosuch
+clean: show -o json:nosuch
+clean: conflicts -o nosuch
 clean: log --graph -o json
 clean: export nosuch x.gpkg
 clean: export table NOSUCH:x.gpkg

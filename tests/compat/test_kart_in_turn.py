@@ -18,7 +18,8 @@ from unittest import mock
 import pytest
 
 from tests.cli.commands.test_workingcopy import editor
-from tests.cli.conftest import FIRST, invoke
+from tests.cli.conftest import FIRST, invoke, succeed
+from tests.cli.test_as_kart import LIMITED
 from tests.compat.kart import git
 from tests.compat.test_kart_itself import KART, kart
 
@@ -382,8 +383,8 @@ class Pair:
         if self.waiting is None:
             return
         if self.waiting.left:
-            self.ours("merge", "--continue", code=21)
-            self.theirs("merge", "--continue", code=21)
+            self.ours("merge", "--continue", code=20)
+            self.theirs("merge", "--continue", code=20)
             return
         self.either()("merge", "--continue")
         self.note(self.now, self.waiting.theirs)
@@ -503,3 +504,14 @@ def test_both_know_a_spatial_filter(tmp_path: Path) -> None:
     assert "has been updated in the config" not in pair.theirs("checkout")
     for program in (pair.theirs, pair.ours):
         program("commit", "-m", "x", code=27)
+
+
+def test_kart_tells_how_much_a_spatial_filter_leaves_as_we_do(tmp_path: Path) -> None:
+    repo, source = tmp_path / "repo", tmp_path / "table.csv"
+    source.write_text(FIRST)
+    succeed(invoke(["init", "--kart", repo]))
+    succeed(invoke(["-C", repo, "import", source, "--primary-key", "id", "--crs", "EPSG:4326"]))
+    kart(repo, "create-workingcopy", "repo.gpkg")
+    for words, told in LIMITED:
+        said = kart(repo, *words)
+        assert told is None or said == told, words

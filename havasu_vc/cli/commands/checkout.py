@@ -18,6 +18,7 @@ from havasu_vc.cli.branches import (
     head_object,
     open_to_switch,
     tell_move,
+    tell_parts,
     tell_update,
 )
 from havasu_vc.cli.completing import complete_revisions
@@ -194,6 +195,7 @@ class _Here:
     def check_out(self, invocation: Invocation, repo: Repo) -> None:
         """Move HEAD where that is asked, then make what is to be there."""
         limited, chosen = self.spatial_filter is not None, bool(self.take or self.leave)
+        written = self.discard
         if chosen and not repo.git.is_kart and repo.workspace.living is None:
             raise click.UsageError(
                 "--dataset and --not-dataset go with a working copy, which `havasu-vc "
@@ -202,13 +204,14 @@ class _Here:
         if self.spatial_filter is not None:
             if self.names and self.branch is None:
                 find_goal(repo, self.names[0], revisions=True, remotes=self.guess)
-            limit(invocation, repo, self.spatial_filter, discard=self.discard)
+            written |= limit(invocation, repo, self.spatial_filter, discard=self.discard)
         created = False
         if self.names or self.branch:
             was = repo.head().commit
             created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)
             start = self.names[0] if self.names and self.branch is not None else None
-            tell_move(invocation, repo, was, created=created, start=start, discarded=self.discard)
+            tell_move(invocation, repo, was, created=created, start=start, written=written)
+            written = False
             # As in Kart, whose checkout of a revision makes the working copy that there is to be.
             lacks = repo.git.is_kart and not repo.git.is_bare and not repo.workspace.exists
             if self.tables is None and not (limited or lacks or chosen):
@@ -226,6 +229,8 @@ class _Here:
             _make_karts(invocation, repo)
         elif limited:
             _print(invocation, repo, created=created)
+            if written:
+                tell_update(invocation, repo)
         else:
             made = repo.workspace.check_out(self.tables, discard=self.discard)
             _tell(invocation, repo, made, created)
@@ -233,12 +238,12 @@ class _Here:
                 tell_update(invocation, repo)
 
 
-def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> None:
-    """Limit the working copy to the area that a text means."""
+def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> bool:
+    """Limit the working copy to the area that a text means; return whether it is written anew."""
     from havasu_vc.repo.spatial_filters import parse_spatial_filter
 
     asked = parse_spatial_filter(text, invocation.folder)
-    repo.workspace.set_spatial_filter(asked, discard=discard)
+    return repo.workspace.set_spatial_filter(asked, discard=discard)
 
 
 def tell_karts(invocation: Invocation, repo: Repo, made: ExportResult) -> None:
@@ -246,6 +251,8 @@ def tell_karts(invocation: Invocation, repo: Repo, made: ExportResult) -> None:
     location = repo.config.get("kart.workingcopy.location") or made.path
     kind = "PostGIS" if "://" in location else "GPKG"
     invocation.say(f"Creating {kind} working copy at {location} ...")
+    if is_called_kart():
+        tell_parts(invocation, repo)
     invocation.notes(made.notes)
 
 

@@ -94,7 +94,7 @@ def command(
         return 0
     if len(revisions) > 1:
         raise InvalidArgumentError(
-            "only one revision can be merged at a time",
+            f"only one revision can be merged at a time, not {' '.join(revisions[1:])} as well",
             hints=("merge one after the other: " + ", then ".join(revisions),),
         )
     if ff_only and ff is False:

@@ -140,5 +140,5 @@ def _tell(
         created=request.create,
         renewed=renewed,
         start=start if from_branch else None,
-        discarded=request.discard,
+        written=request.discard,
     )

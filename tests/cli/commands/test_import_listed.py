@@ -85,6 +85,18 @@ def test_called_kart_the_title_is_that_of_the_source(
     assert there("meta", "get", "lots", "description").stdout.split()[-1] == "Text"
     assert there(*asked).exit_code == 44
 
+    with closing(sqlite3.connect(source)) as file, file:
+        file.execute("UPDATE gpkg_contents SET identifier = 'Again', description = NULL")
+    succeed(there(*asked))
+    said = json.loads(succeed(there("meta", "get", "lots", "-o", "json")).stdout)["lots"]
+    assert said["title"] == "Again" and "description" not in said
+    with closing(sqlite3.connect(source)) as file, file:
+        file.execute("UPDATE gpkg_contents SET identifier = '', description = 'Back'")
+    succeed(there("import", source, "lots", "--replace"))
+    said = json.loads(succeed(there("meta", "get", "lots", "-o", "json")).stdout)["lots"]
+    assert "title" not in said and said["description"] == "Back"
+    assert there(*asked).exit_code == 44
+
 
 def test_another_column_comes_with_listed_rows(there: Run, tmp_path: Path) -> None:
     source = tmp_path / "lots.csv"
