@@ -6,8 +6,9 @@
     paired                    both sides of an interval of keys, walked through side by side
 
 Only numbers of fixed length are shuffled for rows that are equal, or nothing at all, and only
-rows that may differ are read a second time. Hashes propose, and rows decide: what is fetched is compared by its
-keys and values. Rows without a key are alike on both sides as often as both have them.
+rows that may differ are read a second time. Hashes propose, and rows decide: what is fetched is
+compared by its keys and values. Rows without a key are alike on both sides as often as both have
+them.
 """
 
 from __future__ import annotations

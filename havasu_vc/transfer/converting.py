@@ -29,6 +29,7 @@ from functools import partial
 from havasu_vc.checkouts import TREE, data_files, havasu_difference, havasu_edit
 from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.havasu.far import where_it_is
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DatasetKind, kind_named, kind_told_by, require_kind
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -80,7 +81,9 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
                 base = _origin(view, wanted)
-                edit = rows_in_git(view, wanted, base, engine)
+                files = view.in_files
+                there = view if files is None else where_it_is(files, apart=engine.apart)
+                edit = rows_in_git(there, wanted, base, engine)
                 internals = {view.path: None if base is None else _tree(base)}
                 merge = MergedTree({}, internals, (), {view.path: wanted.marker})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)

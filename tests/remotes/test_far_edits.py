@@ -107,4 +107,10 @@ def test_no_file_of_the_table_comes_for_an_edit_of_a_few_rows(
     lazy.push()
     last = clone(server, tmp_path / "last", data_url=f"{url}/data")
     assert list(last.fsck(full=True)) == []
-    assert rows(last, "points") == rows(reopened(full), "points")
+    wanted_rows = rows(reopened(full), "points")
+    assert rows(last, "points") == wanted_rows
+
+    here = files(lazy)
+    run(lazy, "convert", "points", "--to", "kart")
+    assert files(lazy) == here, "what becomes git's objects is read in the bucket"
+    assert rows(reopened(lazy), "points") == wanted_rows
