@@ -298,7 +298,7 @@ class _Plan:
 def make_table(repo: OpenRepo, file: LivingStore, layer: Layer, view: Dataset) -> int:
     """Make the table of a dataset, with the rows that the working copy is to have; count them."""
     part = part_of(repo, file, view)
-    with repo.settings.open_engine(view.size) as engine:
+    with repo.settings.open_engine(view.size, alone=True) as engine:
         count = file.make(layer, _rows_of(view, part, engine))
     file.forget(layer)
     if part.inside is None:

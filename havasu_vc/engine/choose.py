@@ -87,8 +87,12 @@ def choose_engine(
     settings: EngineSettings | None = None,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
+    alone: bool = False,
 ) -> Engine:
-    """Return the engine called `name`; `auto` decides by the size of the input."""
+    """Return the engine called `name`; `auto` decides by the size of the input.
+
+    `alone` says that who takes the rows keeps Python busy, as some tasks do.
+    """
     if name not in ENGINES:
         raise InvalidArgumentError(
             f"there is no engine {name!r}", hints=(f"engines are {', '.join(ENGINES)}",)
@@ -112,6 +116,7 @@ def choose_engine(
         scratch=chosen.scratch,
         progress=progress,
         processes=input_bytes > PROCESS_THRESHOLD,
+        alone=alone,
     )
 
 

@@ -63,6 +63,7 @@ class LocalEngine:
         scratch: Path | None = None,
         progress: Progress | None = None,
         processes: bool = False,
+        alone: bool = False,
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"cannot work with {threads} threads")
@@ -74,6 +75,8 @@ class LocalEngine:
         """Who hears how far a run is."""
         self.processes = processes
         """Whether tasks that keep Python busy run in processes, which take a moment to start."""
+        self.alone = alone
+        """Whether tasks that keep Python busy run one by one: who takes their rows does so too."""
         self._scratch = Scratch(scratch)
         self._workers: Workers | None = None
 
@@ -91,7 +94,7 @@ class LocalEngine:
         """Yield the same batches, each with the index of its task."""
         self.progress.start(len(tasks), description)
         try:
-            if len(tasks) <= 1 or self.threads == 1:
+            if len(tasks) <= 1 or self.threads == 1 or (self.alone and all(map(is_busy, tasks))):
                 yield from self._run_here(tasks)
             else:
                 yield from self._run_ahead(self._spread(tasks))

@@ -36,6 +36,7 @@ from havasu_vc.exchange.living_tables import (
     describe_layer,
     drop_layer,
     drop_table,
+    index_cells,
     index_triggers,
     insert_rows,
     pack_index,
@@ -299,7 +300,7 @@ class LivingFile:
     def make(self, layer: Layer, batches: Iterable[pa.RecordBatch]) -> int:
         """Make a layer with all of its rows; return how many there are."""
         create_layer(self._database, layer)
-        ids, boxes, count = [], [], 0
+        pieces, count = [], 0
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -309,14 +310,11 @@ class LivingFile:
             numbers, bounds = self._insert(layer, batch, fids)
             count += batch.num_rows
             if bounds is not None:
-                ids.append(np.array(numbers, np.int64))
-                boxes.append(bounds)
+                pieces.append(index_cells(numbers, bounds))
+                self._widen(layer, bounds)
         geometry = layer.geometry
         if geometry is not None:
-            if ids:
-                every = np.concatenate(boxes)
-                pack_index(self._database, layer.table, geometry.name, np.concatenate(ids), every)
-                self._widen(layer, every)
+            pack_index(self._database, layer.table, geometry.name, pieces)
             for statement in index_triggers(layer.table, geometry.name, layer.fid):
                 self._database.execute(statement)
         self.track(layer)

@@ -57,6 +57,7 @@ __all__ = [
     "drop_index",
     "drop_layer",
     "drop_table",
+    "index_cells",
     "index_triggers",
     "insert_rows",
     "pack_index",
@@ -366,16 +367,21 @@ def _key(side: str, key: Sequence[str], layer: Layer) -> str:
     return f"json_array({', '.join(parts)})"
 
 
-_CELL = np.dtype([("id", ">i8"), ("box", ">f4", 4)])
+_CELL = np.dtype([("id", np.int64), ("box", np.float32, 4)])
+_STORED_CELL = np.dtype([("id", ">i8"), ("box", ">f4", 4)])
 _NODE_BYTES, _MOST_CELLS, _FULL = 4 + 51 * _CELL.itemsize, 51, 46
 _FUNCTIONS = ("ST_MinX", "ST_MinY", "ST_MaxX", "ST_MaxY")
 _POINTS = (1, 1001, 2001, 3001)
 """The types of points in WKB: flat, with z, with m, with both."""
 
 _TOGETHER, _MOST_MARKS = 60, 990
+_NODES_AT_ONCE, _ROWS_AT_ONCE = 1 << 11, 1 << 16
+"""So many are values of Python at a time, which take more room than numbers of numpy's."""
 
 Boxes = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.void]
+"""Rows of an R-tree: `id`, and as `box` minx, maxx, miny, maxy, no smaller than it was."""
 
 
 def index_name(table: str, column: str) -> str:
@@ -424,21 +430,30 @@ def index_triggers(table: str, column: str, fid: str) -> Iterator[str]:
         yield f"CREATE TRIGGER {name} AFTER {event} ON {t} WHEN {when} BEGIN {what} END"
 
 
-def pack_index(
-    database: sqlite3.Connection, table: str, column: str, ids: Ids, boxes: Boxes
-) -> None:
-    """Fill an R-tree that is empty; `boxes` are xmin, ymin, xmax, ymax, NaN for no geometry."""
-    there = np.flatnonzero(~np.isnan(boxes).any(axis=1))
-    if not len(there):
+def index_cells(ids: Sequence[int], boxes: Boxes) -> Cells:
+    """Return some rows as an R-tree holds them; `boxes` are xmin, ymin, xmax, ymax.
+
+    Rows without a geometry, whose boxes are NaN, are in none.
+    """
+    there = ~np.isnan(boxes).any(axis=1)
+    cells = np.empty(int(there.sum()), _CELL)
+    cells["id"] = np.array(ids, np.int64)[there]
+    cells["box"] = _outwards(boxes[there])
+    return cells
+
+
+def pack_index(database: sqlite3.Connection, table: str, column: str, pieces: list[Cells]) -> None:
+    """Fill an R-tree that is empty; the pieces are used up, so that they take no room."""
+    cells = np.concatenate([*pieces, np.empty(0, _CELL)])
+    pieces.clear()
+    if not len(cells):
         return
     # SQLite appends to a table whose rows come by their numbers; they often are in order.
-    there = there[np.argsort(ids[there], kind="stable")]
-    ids, boxes = ids[there], boxes[there]
+    if (np.diff(cells["id"]) < 0).any():
+        cells = cells[np.argsort(cells["id"], kind="stable")]
     name = index_name(table, column)
-    order = _tiles(boxes)
-    cells = np.empty(len(ids), _CELL)
-    cells["id"] = ids[order]
-    cells["box"] = _outwards(boxes[order])
+    ids, order = cells["id"].copy(), _tiles(cells["box"])
+    cells = cells[order]
     database.execute(f"DELETE FROM {quoted(f'{name}_node')}")
     depth, following, owners = 0, 2, "rowid"
     while True:
@@ -447,11 +462,15 @@ def pack_index(
         cuts = np.linspace(0, len(cells), count + 1).astype(np.int64)
         first = 1 if is_root else following
         numbers = np.arange(first, first + count)
-        blobs = _nodes(cells, cuts, depth if is_root else 0)
-        insert_rows(database, f"{name}_node", (numbers.tolist(), blobs))
+        for start in range(0, count, _NODES_AT_ONCE):
+            some = slice(start, start + _NODES_AT_ONCE)
+            blobs = _nodes(cells, cuts[start : start + _NODES_AT_ONCE + 1], depth if is_root else 0)
+            insert_rows(database, f"{name}_node", (numbers[some].tolist(), blobs))
         owner = np.empty(len(cells), np.int64)
         owner[order] = np.repeat(numbers, np.diff(cuts))
-        insert_rows(database, f"{name}_{owners}", (ids.tolist(), owner.tolist()))
+        for start in range(0, len(cells), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            insert_rows(database, f"{name}_{owners}", (ids[some].tolist(), owner[some].tolist()))
         if is_root:
             return
         box = cells["box"]
@@ -482,9 +501,10 @@ def insert_rows(
         )
 
 
-def _tiles(boxes: Boxes) -> Ids:
+def _tiles(boxes: npt.NDArray[np.float32]) -> Ids:
     """Return an order in which rows that are near each other come together."""
-    x, y = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]
+    with np.errstate(invalid="ignore"):  # a box that is everywhere has no middle
+        x, y = (boxes[:, axis] / 2 + boxes[:, axis + 1] / 2 for axis in (0, 2))
     slices = max(1, round((len(boxes) / _FULL) ** 0.5))
     size = -(-len(boxes) // slices)
     order = np.argsort(x)
@@ -507,10 +527,11 @@ def _outwards(boxes: Boxes) -> npt.NDArray[np.float32]:
     return found
 
 
-def _nodes(cells: npt.NDArray[np.void], cuts: Ids, depth: int) -> list[bytes]:
+def _nodes(cells: Cells, cuts: Ids, depth: int) -> list[bytes]:
     """Return the nodes that hold some cells each; only the root says how deep the tree is."""
-    data = cells.tobytes()
-    size = _CELL.itemsize
+    data = cells[cuts[0] : cuts[-1]].astype(_STORED_CELL).tobytes()
+    cuts = cuts - cuts[0]
+    size = _STORED_CELL.itemsize
     return [
         (struct.pack(">HH", depth, end - start) + data[start * size : end * size]).ljust(
             _NODE_BYTES, b"\0"

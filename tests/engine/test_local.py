@@ -10,7 +10,7 @@ import pytest
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import EngineError, KeyViolationError
-from havasu_vc.model.task import task_of
+from havasu_vc.model.task import keeps_python_busy, task_of
 from havasu_vc.testing import kernels
 from havasu_vc.testing.engine_contract import EngineContract, RecordedProgress, settles
 
@@ -135,3 +135,14 @@ def test_a_forgotten_engine_leaves_no_files(tmp_path: Path) -> None:
 def test_threads_are_checked() -> None:
     with pytest.raises(ValueError, match="0 threads"):
         LocalEngine(threads=0)
+
+
+def test_busy_tasks_run_in_turn_with_one_who_keeps_python_busy_with_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("havasu_vc.engine.local._WorkAhead", None)
+    busy = task_of(keeps_python_busy(kernels.nothing))
+    with LocalEngine(threads=2, processes=True, alone=True) as engine:
+        assert list(engine.run([busy, busy])) == []
+        with pytest.raises(TypeError):
+            list(engine.run([busy, task_of(kernels.numbers, 0, 5, 2)]))

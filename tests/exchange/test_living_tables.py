@@ -1,12 +1,14 @@
-"""Functions that triggers of a working copy's R-tree call, on geometries of other programs too."""
+"""The R-tree of a working copy: as it is packed, and functions that its triggers call."""
 
 import sqlite3
 import struct
 from contextlib import closing
 
+import numpy as np
 import pytest
 
-from havasu_vc.exchange.living_tables import add_functions
+from havasu_vc.exchange import living_tables
+from havasu_vc.exchange.living_tables import add_functions, create_index, index_cells, pack_index
 
 NAN = float("nan")
 
@@ -55,3 +57,36 @@ def test_the_box_of_a_geometry(shape: bytes, box: tuple[float, ...] | None) -> N
         empty, *found = database.execute(query, (shape,)).fetchone()
     assert empty == (box is None)
     assert found == ([None] * 4 if box is None else list(box))
+
+
+@pytest.mark.parametrize("count", [0, 1, 51, 52, 2117, 7000])
+def test_an_index_that_is_packed_finds_what_is_there(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(living_tables, "_NODES_AT_ONCE", 7)
+    monkeypatch.setattr(living_tables, "_ROWS_AT_ONCE", 100)
+    random = np.random.default_rng(count)
+    low = random.uniform(-180, 180, (count, 2))
+    boxes = np.hstack([low, low + random.uniform(0, 2, (count, 2))])
+    boxes[::9] = np.nan
+    ids = random.permutation(count) + 1
+    half = count // 2
+    cells = [index_cells(ids[a:b].tolist(), boxes[a:b]) for a, b in ((0, half), (half, count))]
+    west, south, east, north = -30.0, -20.0, 60.0, 70.0
+    touches = (boxes[:, :2] <= [east, north]).all(axis=1)
+    touches &= (boxes[:, 2:] >= [west, south]).all(axis=1)
+
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE gpkg_extensions (a, b, c, d, e)")
+        create_index(database, "t", "geom")
+        pack_index(database, "t", "geom", cells)
+        assert database.execute("SELECT rtreecheck('rtree_t_geom')").fetchone() == ("ok",)
+        query = (
+            "SELECT id FROM rtree_t_geom WHERE minx <= ? AND maxx >= ? AND miny <= ? AND maxy >= ?"
+        )
+        found = {each for (each,) in database.execute(query, (east, west, north, south))}
+        every = {each for (each,) in database.execute("SELECT id FROM rtree_t_geom")}
+    assert every == set(ids[~np.isnan(boxes).any(axis=1)].tolist())
+    # Single precision: a box is larger by a little, never smaller.
+    assert found >= set(ids[touches].tolist())
+    assert len(found) <= touches.sum() + 2
