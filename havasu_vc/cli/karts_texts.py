@@ -204,7 +204,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("commit", "there is no dataset '.+' at HEAD", "No changes to commit"),
     (
-        "commit",
+        "commit merge pull",
         "the message is empty; nothing is committed",
         "Aborting commit due to empty commit message.",
     ),

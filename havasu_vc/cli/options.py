@@ -35,6 +35,7 @@ __all__ = [
     "gathered",
     "join_message",
     "json_option",
+    "may_ask_editor",
     "message_options",
     "needless_command",
     "no_edit_option",
@@ -392,10 +393,23 @@ def _said(paragraph: str) -> str:
 
 def no_edit_option(function: _F) -> _F:
     """Add git's `--no-edit` and Kart's word for it, which scripts give wherever git asks."""
-    told = "As without it: no editor is asked."
-    return click.option("--no-edit", "--no-editor", is_flag=True, expose_value=False, help=told)(
+    told = "Ask no editor for a message: only merges do, called kart."
+    names = ("--no-edit", "--no-editor")
+    return click.option(*names, is_flag=True, expose_value=False, callback=_note, help=told)(
         function
     )
+
+
+_NO_EDITOR = "havasu_vc.no-editor"
+
+
+def _note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[_NO_EDITOR] = value
+
+
+def may_ask_editor() -> bool:
+    """Return whether the command that runs was not told to ask no editor."""
+    return not click.get_current_context().meta.get(_NO_EDITOR)
 
 
 def needless_command(name: str, why: str, parts: Sequence[str] | None = None) -> click.Command:

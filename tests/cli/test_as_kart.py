@@ -632,3 +632,32 @@ def test_called_kart_it_tells_how_much_a_spatial_filter_leaves(
     for words, told in LIMITED:
         said = succeed(invoke(["-C", repo, *words])).stdout
         assert told is None or said == told, words
+
+
+def test_called_kart_an_editor_is_asked_for_the_message_of_a_merge(
+    tmp_path: Path, csv_file: Path, called_kart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "switch", "-c", "side"]))
+    succeed(invoke(["-C", repo, "meta", "set", "table", "description=Side"]))
+    succeed(invoke(["-C", repo, "switch", "main"]))
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=Main"]))
+    before = run_git("rev-parse", "HEAD", cwd=repo)
+
+    monkeypatch.setenv("EDITOR", 'sh -c \'echo "#" > "$1"\' x')
+    refused = invoke(["-C", repo, "merge", "side"])
+    assert refused.exit_code == 2
+    assert refused.stderr == "Error: Aborting commit due to empty commit message.\n"
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
+    succeed(invoke(["-C", repo, "merge", "side", "--dry-run"]))
+
+    for options, subject in (
+        ((), "Mine"),
+        (("--no-editor",), 'Merge branch "side" into main'),
+        (("-m", "Told"), "Told"),
+    ):
+        monkeypatch.setenv("EDITOR", "sh -c 'echo Mine > \"$1\"' x")
+        succeed(invoke(["-C", repo, "merge", "side", *options]))
+        assert run_git("log", "-1", "--format=%s", cwd=repo).strip() == subject
+        succeed(invoke(["-C", repo, "reset", "--discard-changes", before.strip()]))

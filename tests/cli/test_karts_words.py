@@ -114,6 +114,8 @@ clean: merge HEAD
 clean: merge easy --no-editor
 clean: merge nosuch
 clean: merge A B
+clean: merge easy
+clean: merge easy -o json
 clean: merge
 edited: merge easy
 clean: conflicts
@@ -143,6 +145,8 @@ resolved: conflicts -ss --flat -o json
 resolved: conflicts --flat
 resolved: conflicts --exit-code
 resolved: resolve table:feature:1 --with=ours
+resolved: merge --continue
+resolved: merge --continue --no-editor
 clean: create-workingcopy
 clean: create-workingcopy other.gpkg
 clean: create-workingcopy --delete-existing other.gpkg

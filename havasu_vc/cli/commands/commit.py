@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from havasu_vc.checkouts import WorkspaceCommitRequest
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["can_edit", "command", "edit_message", "is_table"]
+__all__ = ["asks_editor", "can_edit", "command", "edit_message", "is_table"]
 
 
 @click.command("commit", cls=Command)
@@ -142,7 +142,7 @@ def command(
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
         try:
-            if message is None and not request.dry_run and _asks(repo):
+            if message is None and not request.dry_run and asks_editor(repo):
                 message = commit.ask(repo, "" if amended is None else amended.message)
             result = commit.make(repo, message, dry_run=request.dry_run)
         except NoChangesError as error:
@@ -285,7 +285,7 @@ _QUESTION = (
 )
 
 
-def _asks(repo: Repo) -> bool:
+def asks_editor(repo: Repo) -> bool:
     """Whether an editor is asked for the message; Kart starts one also where no person sits."""
     if can_edit():
         return True
@@ -310,6 +310,8 @@ def edit_message(git: GitRepository, summary: Iterable[str], *, text: str = "") 
     page = "\n".join([text, *(f"{sign} {line}".rstrip() for line in lines)]) + "\n"
     path = git.git_directory / FILE
     path.write_text(page, encoding="utf-8", errors="surrogateescape")
+    if is_called_kart() and results_on_stdout():
+        click.echo("hint: Waiting for your editor to close the file...")
     editor = git.git("var", "GIT_EDITOR").text
     try:
         code = subprocess.run(

@@ -17,6 +17,7 @@ from havasu_vc.cli.options import (
     Command,
     engine_option,
     json_option,
+    may_ask_editor,
     message_options,
     no_edit_option,
 )
@@ -132,6 +133,8 @@ def merge_and_tell(
     What was `fetched` before stands in the JSON with it.
     """
     context = repo.merge_context(request.revision, into=request.into)
+    if context is not None and not request.dry_run and _asks(repo, request.message):
+        request = _with_message(repo, request, context)
     result = repo.merge.by(request)
     refused = bool(result.conflicts) and fail_on_conflict
     if refused and not request.dry_run and repo.status().waiting is not None:
@@ -145,8 +148,33 @@ def merge_and_tell(
     return CONFLICT if refused else 0
 
 
+def _asks(repo: Repo, message: str | None) -> bool:
+    """Whether an editor is asked for the message of a merge, as Kart asks: called so alone."""
+    if message is not None or not (is_called_kart() and may_ask_editor()):
+        return False
+    from havasu_vc.cli.commands.commit import asks_editor
+
+    return asks_editor(repo)
+
+
+def _with_message(repo: Repo, request: MergeRequest, context: MergeContext) -> MergeRequest:
+    """Return a request with the message that was written, where it will make a commit."""
+    from havasu_vc.cli.commands.commit import edit_message
+
+    planned = repo.merge.by(replace(request, dry_run=True))
+    if planned.conflicts or planned.kind in ("up-to-date", "fast-forward"):
+        return request
+    text = _message(repo, planned, None, request.revision, context) or ""
+    lines = ["Changes to be committed:", *merged_lines(repo, planned)]
+    return replace(request, message=edit_message(repo.git, lines, text=text))
+
+
 def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
     waiting = repo.status().waiting
+    if waiting is not None and not waiting.conflicts and _asks(repo, message):
+        from havasu_vc.cli.commands.commit import edit_message
+
+        message = edit_message(repo.git, (), text=waiting.message)
     result = repo.continue_merge(message=message)
     if result.conflicts:
         # Git stopped; it is now that it is known what is in conflict.
