@@ -29,6 +29,7 @@ from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
     EXACT,
+    MANY_PAGES,
     FileNames,
     attach_metadata,
     create_layer,
@@ -304,10 +305,10 @@ class LivingFile:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            fids = None
-            if layer.has_own_fid:
-                fids = list(range(count + 1, count + batch.num_rows + 1))
-            numbers, bounds = self._insert(layer, batch, fids)
+            own = range(count + 1, count + batch.num_rows + 1)
+            numbers, bounds = self._insert(layer, batch, list(own) if layer.has_own_fid else None)
+            if (layer.has_own_fid and layer.schema.key) or (np.diff(numbers) < 0).any():
+                self._database.execute(MANY_PAGES)
             count += batch.num_rows
             if bounds is not None:
                 pieces.append(index_cells(numbers, bounds))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, LockedError, StorageError
 from havasu_vc.exchange.living_file import LivingFile
-from havasu_vc.exchange.living_tables import KART, OURS, add_functions, create_file
+from havasu_vc.exchange.living_tables import KART, MANY_PAGES, OURS, add_functions, create_file
 from havasu_vc.exchange.ogr_formats import read_only
 
 __all__ = ["GeoPackageHome"]
@@ -54,10 +54,11 @@ class GeoPackageHome:
         with replacing(path, overwrite=True) as temporary:
             try:
                 with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
+                    # Rows mostly come in order, and pages that are full are done with.
                     for pragma in (
                         "journal_mode = OFF",
                         "synchronous = OFF",
-                        "cache_size = -65536",
+                        "cache_size = -8192",
                     ):
                         database.execute(f"PRAGMA {pragma}")
                     add_functions(database)
@@ -87,7 +88,7 @@ class GeoPackageHome:
                 # short meanwhile ends the process as a kill would; nothing is written by the map.
                 database.execute(f"PRAGMA mmap_size = {_MAPPED}")
                 if write:
-                    database.execute("PRAGMA cache_size = -65536")
+                    database.execute(MANY_PAGES)
                     add_functions(database)
                     database.execute("BEGIN IMMEDIATE")
                 file = LivingFile(path, self._names, database)

@@ -45,6 +45,7 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "KART",
+    "MANY_PAGES",
     "OURS",
     "FileNames",
     "add_functions",
@@ -72,7 +73,8 @@ _NO_STANDARD = "http://www.isotc211.org/2005/gmd"
 COLUMN = "application/x-havasu-vc-column;id="
 """The text that stands as the type of a column in `gpkg_data_columns`, before its id."""
 _APPLICATION, _VERSION = 0x47504B47, 10300
-_NO_BOUNDS = (None, None, None, None)
+MANY_PAGES = "PRAGMA cache_size = -65536"
+"""Keeps 64 MiB of pages at hand: rows in no order come back to many of them."""
 
 _BEGIN = """
 CREATE TABLE gpkg_spatial_ref_sys (srs_name TEXT NOT NULL, srs_id INTEGER NOT NULL PRIMARY KEY,
@@ -431,10 +433,7 @@ def index_triggers(table: str, column: str, fid: str) -> Iterator[str]:
 
 
 def index_cells(ids: Sequence[int], boxes: Boxes) -> Cells:
-    """Return some rows as an R-tree holds them; `boxes` are xmin, ymin, xmax, ymax.
-
-    Rows without a geometry, whose boxes are NaN, are in none.
-    """
+    """Return rows as an R-tree holds them; `boxes` are xmin, ymin, xmax, ymax, NaN for none."""
     there = ~np.isnan(boxes).any(axis=1)
     cells = np.empty(int(there.sum()), _CELL)
     cells["id"] = np.array(ids, np.int64)[there]
