@@ -95,12 +95,25 @@ def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
 
 
 def hash_keys_and_rows(rows: pa.RecordBatch, schema: Schema) -> tuple[Hashes, Hashes]:
-    """Return `keys` and `rows` of `hash_rows` alone, in two thirds of the time."""
+    """Return `keys` of `hash_rows`, and hashes that tell rows apart, in little over half the time.
+
+    These are no sums of cells and are kept nowhere: two versions are compared by them. A null
+    counts as a column that is not there.
+    """
     values, present = _column_values(rows, schema)
     keys = _key_hashes(values, present, schema, rows.num_rows)
     total = np.zeros(rows.num_rows, np.uint64)
     for field, hashes, valid in zip(schema.fields, values, present, strict=True):
-        total += _cells(keys, field, hashes, valid)
+        # A column's own odd factor, so that no two columns can change places; the shift keeps
+        # a value that hashes to nothing, as 0 does, apart from null.
+        shift = np.uint64(field.id * int(FIELD) & _ALL)
+        parts = hashes + shift
+        parts *= mix(np.array([shift], np.uint64))[0] | np.uint64(1)
+        if valid is not None:
+            parts[~valid] = 0
+        total += parts
+    total ^= keys
+    mix_here(total)
     return keys, total
 
 

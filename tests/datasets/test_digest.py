@@ -14,7 +14,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.digest import Digests, hash_keys, hash_rows
+from havasu_vc.datasets.digest import Digests, hash_keys, hash_keys_and_rows, hash_rows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
@@ -187,3 +187,32 @@ def test_rows_longer_than_a_block() -> None:
     assert parts.of((1, 2)) == dict(whole.digests)
     few = [{"id": n, "text": texts[n]} for n in range(4, 7)]
     assert dict(hash_rows(rows.slice(4, 3), schema).digests) == of_rows(few, schema)
+
+
+def _told_apart(values: list[tuple[int | None, int | None]], ids: tuple[int, int]) -> list[int]:
+    """Return the hashes that tell rows of one key apart."""
+    columns = (Field(number, f"c{number}", Primitive.LONG) for number in ids)
+    fields = (Field(1, "id", Primitive.LONG, required=True), *columns)
+    first, second = ([row[n] for row in values] for n in (0, 1))
+    arrays = [pa.array(each, pa.int64()) for each in ([7] * len(values), first, second)]
+    rows = pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
+    return [int(n) for n in hash_keys_and_rows(rows, Schema(fields, (1,)))[1]]
+
+
+@given(
+    st.lists(st.tuples(*[st.one_of(st.none(), st.integers(-2, 2))] * 2), min_size=2, unique=True),
+    st.tuples(st.integers(2, 40), st.integers(41, 80)),
+)
+def test_rows_of_one_key_are_told_apart(
+    values: list[tuple[int | None, int | None]], ids: tuple[int, int]
+) -> None:
+    """Zeros, nulls and values that change places too; a column that is not there is null."""
+    found = _told_apart(values, ids)
+    assert len(set(found)) == len(values)
+    fields = (Field(1, "id", Primitive.LONG, required=True), Field(ids[0], "c", Primitive.LONG))
+    alone = [first for first, second in values if second is None]
+    arrays = [pa.array(each, pa.int64()) for each in ([7] * len(alone), alone)]
+    rows = pa.RecordBatch.from_arrays(arrays, ["id", "c"])
+    assert hash_keys_and_rows(rows, Schema(fields, (1,)))[1].tolist() == [
+        told for told, (_, second) in zip(found, values, strict=True) if second is None
+    ]
