@@ -23,7 +23,7 @@ from havasu_vc.datasets.dealing import Cuts, SortedPieces, dealt
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.diff import MergePlans
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.far import url_of
+from havasu_vc.datasets.havasu.far import put_at
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import FILE, POS
 from havasu_vc.datasets.havasu.parquet import one_batch
@@ -146,7 +146,7 @@ def dealt_merge(
     engine: Engine,
 ) -> list[pa.RecordBatch]:
     """Take what a merge changes into an edit of our side, and return the conflicts."""
-    url = url_of(edit.dataset)
+    url = put_at(edit.dataset)
     if url is None:
         edit.dataset.bring(edit.dataset.data_entries)
     dealing = _dealing(plans, schemas, policy, answers, engine)

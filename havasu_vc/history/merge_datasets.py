@@ -57,6 +57,7 @@ __all__ = [
     "DatasetMerger",
     "MergedDataset",
     "Versions",
+    "in_place",
     "joined",
     "markers_of",
     "merge_dataset",
@@ -117,7 +118,7 @@ def merge_dataset(
         return other if side is Side.THEIRS else mine
     if glance is not None and joined(versions) is not None:
         return mine
-    versions = _in_place(versions, settings)
+    versions = in_place(versions, settings)
     both = None if glance is not None else union(versions, settings)
     if both is not None:
         return MergedDataset(ours, both)
@@ -450,24 +451,33 @@ class Versions:
     """The bucket where files are read that are not here, and written."""
 
 
-def _in_place(versions: Versions, settings: Settings) -> Versions:
-    """Return versions whose files executors read in the bucket, if some are not here."""
+def in_place(versions: Versions, settings: Settings, *, staged: bool = False) -> Versions:
+    """Return versions whose files are read in the bucket, if some are not here.
+
+    Executors write there too; what this machine merges waits here for a commit, as ever. What is
+    `staged` of a version only this machine sees.
+    """
     views = [view.in_files for view in (versions.base, versions.ours, versions.theirs) if view]
     found = [view for view in views if view is not None and view.storage.on_demand]
     if len(found) < 3:
         return versions
     with settings.open_engine(max(view.size for view in found)) as engine:
-        if not engine.distributed:
-            return versions
-        apart = engine.apart
+        distributed, apart = engine.distributed and not staged, engine.apart
+    if staged and apart:
+        return versions
     from havasu_vc.datasets.havasu.far import far_dataset
 
     fetcher = found[1].storage.fetcher
     url = None if fetcher is None else fetcher.bucket()
     if url is None:
         return versions
-    base, ours, theirs = (far_dataset(view, url, apart=apart) for view in found)
-    return Versions(base, ours, theirs, url)
+    if distributed:
+        base, ours, theirs = (far_dataset(view, url, apart=apart) for view in found)
+        return Versions(base, ours, theirs, url)
+    if all(view.storage.has(file) for view in found for file in view.stored_entries):
+        return versions
+    base, ours, theirs = (far_dataset(view, url, writes=False) for view in found)
+    return Versions(base, ours, theirs)
 
 
 def union(versions: Versions, settings: Settings) -> TreeEdit | None:

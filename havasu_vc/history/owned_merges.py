@@ -21,7 +21,7 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import Cuts
 from havasu_vc.datasets.havasu.diff import DiffPlan, MergePlans
 from havasu_vc.datasets.havasu.edit import Edit, is_small
-from havasu_vc.datasets.havasu.far import url_of
+from havasu_vc.datasets.havasu.far import put_at, url_of
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
@@ -165,7 +165,7 @@ def owned_merge(
     if not _in_place(plans, schemas):
         return dealt_merge(edit, plans, schemas, policy, answers, engine)
     dataset = edit.dataset
-    url = url_of(dataset)
+    url = put_at(dataset)
     cuts, shares = _shares(plans, schemas, policy, answers)
     leaving = _to_be_rewritten(dataset, plans)
     if leaving:

@@ -21,7 +21,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError, InvalidArgumentError, StateError
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
 from havasu_vc.history.diff import row_changes
-from havasu_vc.history.merge_datasets import DatasetMerger, Versions
+from havasu_vc.history.merge_datasets import DatasetMerger, Versions, in_place
 from havasu_vc.model.diffs import DatasetDiff, meta_changes
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.filters import RepoFilter, only_keys
@@ -70,6 +70,7 @@ def rebase_edit(
 ) -> TreeEdit:
     """Return the edit of a dataset as it is now that does what `edit` does to its base."""
     versions = Versions(base, now, after_edit(base, edit, storage))
+    versions = in_place(versions, repo.settings, staged=True)
     merger = DatasetMerger(
         edit.path, versions, storage, repo.settings, MergePolicy(), None, joins=False
     )

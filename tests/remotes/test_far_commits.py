@@ -208,9 +208,13 @@ def test_edits_come_onto_what_head_has_become(tmp_path: Path, bucket: str) -> No
     server = shared(tmp_path, bucket, ("id",))
     repo, url = edited(server, bucket, tmp_path / "lazy", moved_in_place, lazy=True)
     repo.write("points", points(2, start=5000), mode="append")
+    written = files(repo)
 
     assert repo.workspace.commit_from(url).changes["points"].updates == 29
 
+    stored = require_files(repo.dataset("points")).stored_entries
+    come = set(files(repo)) - {*written}
+    assert come <= stored.keys() - require_files(repo.dataset("points", "HEAD^")).stored_entries
     found = {row["id"]: row["number"] for row in rows(repo, "points")}
     assert len(found) == COUNT + 2 and [found[n] for n in (3, 87, 90)] == [70, 70, 6]
     repo, url = edited(server, bucket, tmp_path / "other", moved_in_place, lazy=True)

@@ -36,6 +36,8 @@ class FarDataset(HavasuDataset):
     """Where data files are kept."""
     apart: bool = False
     """Whether those who read see no folder of this machine: files here are read at the URL too."""
+    writes: bool = True
+    """Whether those who edit it write at the URL too, and not on this machine."""
     elsewhere: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Where files are read that no commit has, as in a table: a URL that names them at its end."""
 
@@ -73,7 +75,9 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def far_dataset(view: DatasetInFiles, url: str | None, *, apart: bool = False) -> FarDataset | None:
+def far_dataset(
+    view: DatasetInFiles, url: str | None, *, apart: bool = False, writes: bool = True
+) -> FarDataset | None:
     """Return a dataset that is read at a URL where it is not here; None without a URL.
 
     Where files are away as a rule, those who read `apart` see none of those that are here:
@@ -86,7 +90,9 @@ def far_dataset(view: DatasetInFiles, url: str | None, *, apart: bool = False) -
     if apart and (here := [file for file in view.stored_entries if storage.files.has(file)]):
         assert storage.fetcher is not None
         storage.fetcher.share([(file, storage.files.size(file)) for file in here])
-    return FarDataset(view.path, view.folder, storage, view.revision, url=url, apart=apart)
+    return FarDataset(
+        view.path, view.folder, storage, view.revision, url=url, apart=apart, writes=writes
+    )
 
 
 def version_of(
@@ -111,9 +117,9 @@ def put_at(view: Dataset) -> str | None:
 
     What is only tried stays here if it can, so that nothing of it is left in the bucket.
     """
-    if not isinstance(view, FarDataset) or (view.storage.trial and not view.apart):
+    if not isinstance(view, FarDataset) or not view.writes:
         return None
-    return view.url
+    return None if view.storage.trial and not view.apart else view.url
 
 
 def is_apart(view: Dataset) -> bool:

@@ -85,8 +85,11 @@ def locate(
         _bring(dataset, [entry for entry in entries if not _is_cached(dataset, entry)], needles)
     for entry in entries:
         found = find_in(dataset, entry, needles)
-        deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
-        if deleted is not None and len(found.positions):
+        if not len(found.positions):
+            continue
+        deletes = dataset.deletes.get(entry.file, ())
+        paths = tuple(where_rows_are(dataset, each) for each in deletes)
+        if (deleted := deleted_positions(entry.file, paths)) is not None:
             live = ~among(found.positions, deleted)
             found = Found(found.needles[live], found.positions[live], found.rows[live])
         if len(found.positions):
