@@ -8,7 +8,6 @@ data no file, in whatever order the rows of the table lie.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,8 @@ def find_there(
     """
     if not dataset.key or len(needles) > FEW_KEYS:
         return {}
+    from concurrent.futures import ThreadPoolExecutor
+
     asked = [(entry, schema, url) for entry, schema in files if (url := _url(dataset, entry))]
 
     def found(each: tuple[Entry, Schema, str]) -> Found | None:
