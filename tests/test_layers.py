@@ -21,7 +21,7 @@ SOURCE = ROOT / "havasu_vc"
 
 # From the bottom up; parts in one row do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "methods", "public", "records"),
+    ("errors", "methods", "public", "quick_arrow", "records"),
     ("model",),
     ("geo",),
     ("formats",),

@@ -141,7 +141,7 @@ def open_to_switch(invocation: Invocation) -> Repo:
     """Open the repository; Arrow is loaded only where there are tables to bring along."""
     repo = invocation.open_repo(rows=False)
     if repo.workspace.is_meant:
-        from havasu_vc.cli.quick_arrow import leave_pandas_out
+        from havasu_vc.quick_arrow import leave_pandas_out
 
         leave_pandas_out()
     return repo

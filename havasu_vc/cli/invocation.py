@@ -161,7 +161,7 @@ class Invocation:
         from havasu_vc.library import Repo
 
         if rows:
-            from havasu_vc.cli.quick_arrow import leave_pandas_out
+            from havasu_vc.quick_arrow import leave_pandas_out
 
             leave_pandas_out()
         repo = Repo.open(self.place, settings=self.settings())

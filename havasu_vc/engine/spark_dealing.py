@@ -38,7 +38,7 @@ from havasu_vc.engine.session import (
     setting,
 )
 from havasu_vc.engine.spill import read
-from havasu_vc.engine.worker import forget_archives, parse_error, pickled_error
+from havasu_vc.engine.worker import parse_error, pickled_error, quick_task
 from havasu_vc.errors import EngineError, HavasuError
 from havasu_vc.model.task import Task, task_of
 
@@ -128,14 +128,14 @@ def task_frame(
     )
 
     def run_given(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_archives()
-        # A shuffle gives the rows of a partition in any order.
-        held = sorted(
-            (number.as_py(), task.as_py())
-            for batch in batches
-            for number, task in zip(batch.column("number"), batch.column("task"), strict=True)
-        )
-        yield from run((number, pickle.loads(task)) for number, task in held)
+        with quick_task():
+            # A shuffle gives the rows of a partition in any order.
+            held = sorted(
+                (number.as_py(), task.as_py())
+                for batch in batches
+                for number, task in zip(batch.column("number"), batch.column("task"), strict=True)
+            )
+            yield from run((number, pickle.loads(task)) for number, task in held)
 
     return by_part(session.createDataFrame(given), parts).mapInArrow(run_given, columns)
 
@@ -165,8 +165,8 @@ def pieces_frame(frame: DataFrame, deal: Deal, owners: int) -> DataFrame:
     """Return a frame of the pieces that the rows of another are dealt out in."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_archives()
-        yield from _counted(deal(iter(batches)), owners)
+        with quick_task():
+            yield from _counted(deal(iter(batches)), owners)
 
     return frame.mapInArrow(run, PIECES)
 
@@ -192,7 +192,8 @@ def owned_frame(
     every = pieces.union(session.createDataFrame(plan))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _own_parts(batches, hop, deals_to)
+        with quick_task():
+            yield from _own_parts(batches, hop, deals_to)
 
     # One partition more takes the counts, and errors of those who deal.
     return by_part(every, len(owners) + 1).mapInArrow(run, PIECES)
@@ -202,13 +203,13 @@ def summed_pieces(pieces: DataFrame, total: Callable[[bytes], bytes]) -> DataFra
     """Return a frame with, for each piece, what a function says of it; the other rows stay."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        forget_archives()
-        for batch in batches:
-            for part, count, piece, kind in zip(*batch.to_pydict().values(), strict=True):
-                if kind == _PIECE:
-                    yield _row(part, count, total(piece), OUTCOME)
-                else:
-                    yield _row(part, count, piece, kind)
+        with quick_task():
+            for batch in batches:
+                for part, count, piece, kind in zip(*batch.to_pydict().values(), strict=True):
+                    if kind == _PIECE:
+                        yield _row(part, count, total(piece), OUTCOME)
+                    else:
+                        yield _row(part, count, piece, kind)
 
     return pieces.mapInArrow(run, PIECES)
 
@@ -298,7 +299,6 @@ def _own_parts(
     batches: Iterable[pa.RecordBatch], hop: int, deals_to: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Run the owners of a Spark partition, which waits for all of its rows on the local disk."""
-    forget_archives()
     folder = Path(tempfile.mkdtemp(prefix="havasu-vc-"))
     try:
         owners: dict[int, Task] = {}

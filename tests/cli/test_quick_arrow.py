@@ -10,7 +10,7 @@ from havasu_vc import Repo
 
 SCRIPT = """
 import sys
-from havasu_vc.cli.quick_arrow import leave_pandas_out
+from havasu_vc.quick_arrow import leave_pandas_out
 leave_pandas_out()
 import pyarrow as pa
 table = pa.table({"number": pa.array([1, 2, 3])})
@@ -23,6 +23,26 @@ assert pa.array(table.to_pandas()["number"]).to_pylist() == [1, 2, 3]
 def test_lists_become_arrays_without_pandas_and_frames_with_it() -> None:
     pytest.importorskip("pandas")
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+AFTERWARDS = """
+import sys
+from havasu_vc.quick_arrow import without_pandas
+import pyarrow as pa
+with without_pandas():
+    assert pa.array([1, 2]).to_pylist() == [1, 2]
+    assert "pandas" not in sys.modules, "pandas was imported"
+import pandas
+assert pa.array(pandas.Series(["a", None])).null_count == 1, "a series is taken for a list"
+with without_pandas():
+    assert pa.array(pandas.Series(["a", None])).null_count == 1, "pandas was there"
+"""
+
+
+def test_code_of_others_in_the_same_process_finds_pandas_again() -> None:
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-c", AFTERWARDS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -138,7 +138,7 @@ def test_what_arrow_lacks() -> None:
 
 def test_nothing_more_is_imported() -> None:
     program = (
-        "import sys; from havasu_vc.cli.quick_arrow import leave_pandas_out; leave_pandas_out();"
+        "import sys; from havasu_vc.quick_arrow import leave_pandas_out; leave_pandas_out();"
         "from havasu_vc.model import compute as pc; import pyarrow as pa;"
         "pc.take(pc.filter(pc.cast(pa.array([1, 2]), pa.string()), pa.array([True, True])),"
         "pa.array([0])); sys.exit('pyarrow.compute' in sys.modules)"
