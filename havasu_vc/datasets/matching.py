@@ -3,6 +3,7 @@
     added, unlike, proposed   where rows with keys may be that differ, if these are few (`slots`)
     hashed, differing         where rows are that one side has and the other has not (`places`)
     fetched                   the rows at these places, dealt out by key
+    picked                    or, where they are very few, fetched by who proposes them
     paired                    both sides of an interval of keys, walked through side by side
 
 Only numbers of fixed length are shuffled for rows that are equal, or nothing at all, and only
@@ -26,7 +27,16 @@ import pyarrow as pa
 from havasu_vc.datasets.dealing import BATCH_ROWS, Cuts, SortedPieces, dealt
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.places import Positions, SideSource, differing, hashed, key_names
-from havasu_vc.datasets.slots import Numbered, Slots, added, proposed, slots_for, unlike
+from havasu_vc.datasets.slots import (
+    Chosen,
+    Numbered,
+    Slots,
+    added,
+    keys_in,
+    proposed,
+    slots_for,
+    unlike,
+)
 from havasu_vc.datasets.sorting import first_from
 from havasu_vc.errors import EngineError
 from havasu_vc.model import compute as pc
@@ -43,6 +53,7 @@ __all__ = [
     "looked_at",
     "numbered_here",
     "paired",
+    "picked",
     "with_changes",
 ]
 
@@ -142,6 +153,19 @@ class Comparison:
         ]
         return adding, [task_of(unlike, (), owner, owners, bits) for owner in range(owners)]
 
+    def picking(self, tasks: int, slots: Slots) -> list[Task] | None:
+        """Return at most so many tasks that fetch the rows in some slots, if these are very few.
+
+        That is if one task can pair them. So no place need be kept or known before.
+        """
+        bits = slots_for(self.count)
+        if self._intervals(len(slots) * self.count >> bits) > 1:
+            return None
+        schemas = (self.old_schema, self.new_schema)
+        return [
+            task_of(picked, sources, *schemas, (bits, slots)) for sources in self._shares(tasks)
+        ]
+
     def proposing(self, tasks: int, slots: Slots) -> list[Task]:
         """Return at most so many tasks that deal out, for `fetching`, the places in some slots."""
         schemas, chosen = (self.old_schema, self.new_schema), (slots_for(self.count), slots)
@@ -152,14 +176,18 @@ class Comparison:
 
     def cuts(self, samples: Sequence[bytes], count: int) -> tuple[Any, ...]:
         """Return where keys of so many rows that differ are cut, from samples of them."""
-        width = sum(each.size for each in self._sources) // max(self.count, 1)
-        wanted = count * (width + 1) * _SWELL // INTERVAL_BYTES
+        wanted = self._intervals(count) - 1
         if not self.keyed:
             # Hashes lie evenly.
             return tuple((_ALL // (wanted + 1)) * (number + 1) for number in range(wanted))
         values = sorted(v for v in map(pickle.loads, samples) if v == v)
         found = {values[len(values) * n // (wanted + 1)] for n in range(1, wanted + 1) if values}
         return tuple(sorted(found))
+
+    def _intervals(self, count: int) -> int:
+        """Return in how many intervals so many rows are paired."""
+        width = sum(each.size for each in self._sources) // max(self.count, 1)
+        return count * (width + 1) * _SWELL // INTERVAL_BYTES + 1
 
     def fetching(self, cuts: tuple[Any, ...]) -> list[Task]:
         """Return the tasks that fetch rows."""
@@ -230,6 +258,23 @@ def fetched(
         found = (_marked(batch, schema, new, side, keyed) for batch in rows())
         names = key_names(schema, new) if keyed else (_ROW_HASH,)
         yield from dealt(found, Cuts(names, cuts))
+
+
+@kernel
+def picked(
+    sources: Sequence[Numbered], old: Schema, new: Schema, slots: Chosen
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows whose keys choose some slots as pieces for the one who pairs all."""
+    for _, source, is_new in sources:
+        schema = new if is_new else old
+        numbers = [
+            batch.column(batch.num_columns - 1).to_numpy()
+            for batch, _ in keys_in(source, schema, slots)
+        ]
+        wanted = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
+        rows = _found(source, schema, wanted, np.ones(len(wanted), np.int32))
+        marked = (_marked(batch, schema, new, is_new, keyed=True) for batch in rows)
+        yield from dealt(marked, Cuts(key_names(schema, new), ()))
 
 
 def _found(

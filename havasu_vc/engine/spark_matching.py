@@ -1,7 +1,7 @@
 """Matching on Spark: rows of two sides told apart by hashes, and only those that differ fetched.
 
     slots        tasks add hashes up, by key; where few sums are unlike, their rows are proposed,
-                 and neither of the next two is needed
+                 and neither of the next two is needed; very few are fetched at once and paired
     hashes       tasks deal them out, those of every row of either side
     places       owners of hashes keep where rows are that one side has and the other has not
     fetched      owners of files read these rows and deal them out by key
@@ -59,6 +59,8 @@ __all__ = ["Matched", "changes_in", "matched"]
 
 FEW_ROWS = 1 << 20
 """Fewer rows of both sides have their hashes compared at once, in one job less."""
+_ADDING_A_CORE = 2
+"""Tasks that add hashes up, for each core: all sums of each pass through the JVM."""
 _WAITING = 4
 """Batches that wait for the consumer, besides those of the interval after."""
 _POLL_SECONDS = 0.1
@@ -95,6 +97,12 @@ class Matched:
     def _plan(self, session: SparkSession, comparison: Comparison, slots: Slots | None) -> None:
         from pyspark import StorageLevel
 
+        picking = None if slots is None else comparison.picking(_tasks(session), slots)
+        if picking is not None:
+            pairing = comparison.pairing(())
+            self.owners = [len(pairing)]
+            self.changes = owned_frame(dealing_frame(session, picking, len(pairing)), pairing)
+            return
         groups = len(comparison.fetching(()))
         if slots is None:
             dealing, matching = comparison.hashing()
@@ -139,7 +147,7 @@ def _unlike_slots(session: SparkSession, comparison: Comparison) -> Slots | None
     if not comparison.keyed or comparison.count < FEW_ROWS:
         return None
     owners = cores_of(session)
-    adding, adding_up = comparison.adding(_tasks(session), owners)
+    adding, adding_up = comparison.adding(_ADDING_A_CORE * owners, owners)
     sums = dealing_frame(session, adding, owners)
     found = [batch.column("slot").to_numpy() for batch in outcomes_of(sums, adding_up)]
     slots = np.sort(np.concatenate(found))

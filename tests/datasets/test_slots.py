@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets import slots
+from havasu_vc.datasets import matching, slots
 from havasu_vc.datasets.matching import Comparison, TaskSource
 from havasu_vc.engine.dealing import OwnedPiece, given_to
 from havasu_vc.model.schema import Schema
@@ -86,6 +86,38 @@ def test_rows_that_differ_are_proposed(
         assert {key for key in differing if key in side} <= {
             key for of_new, key in rows if of_new is is_new
         }
+
+
+@given(SIDE, SIDE, st.integers(1, 3), st.integers(1, 4))
+def test_very_few_are_fetched_at_once_and_paired(
+    old: Side, new: Side, files: int, tasks: int
+) -> None:
+    comparison = Comparison(sources(old, files), sources(new, files), SCHEMA, SCHEMA)
+    picking = comparison.picking(tasks, unlike(comparison, tasks, 2))
+    assert picking is not None and len(picking) <= tasks
+    given = dealt(picking)
+    assert given.keys() <= {0}
+    (pairing,) = comparison.pairing(())
+    changes = chain.from_iterable(
+        batch.to_pylist() for batch in run_task(given_to(pairing, given.get(0, [])))
+    )
+    found = [tuple(change[side] for side in ("old", "new")) for change in changes]
+    wanted = [
+        tuple({"id": key, "value": side[key]} if key in side else None for side in (old, new))
+        for key in sorted(old.keys() | new.keys())
+        if has(old, key) != has(new, key)
+    ]
+    assert found == wanted
+
+
+def test_many_are_not_fetched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (sources(dict.fromkeys(range(40), n), 1) for n in (1, 2))
+    comparison = Comparison(old, new, SCHEMA, SCHEMA)
+    found = unlike(comparison, 2, 2)
+    monkeypatch.setattr(matching, "INTERVAL_BYTES", 40 * 2 * 16 * 4)
+    assert comparison.picking(2, found) is not None
+    monkeypatch.setattr(matching, "INTERVAL_BYTES", 40 * 2 * 16 * 3)
+    assert comparison.picking(2, found) is None
 
 
 def has(side: Side, key: int) -> tuple[bool, int | None]:

@@ -118,15 +118,18 @@ def test_random_tables_differ_as_they_do_locally(
         )
 
 
-@pytest.mark.parametrize("way", ["hilbert", "two columns"])
+@pytest.mark.parametrize(("way", "interval"), [("hilbert", 10_000), ("two columns", 1)])
 def test_few_changes_are_found_without_moving_equal_rows(
     spark: "SparkSession",
     tmp_path: Path,
     many_intervals: None,
     monkeypatch: pytest.MonkeyPatch,
     way: str,
+    interval: int,
 ) -> None:
+    """Very few are paired by one task, more in intervals between keys that are told before."""
     monkeypatch.setattr(spark_matching, "FEW_ROWS", 0)
+    monkeypatch.setattr(matching, "INTERVAL_BYTES", interval)
     monkeypatch.setattr(Comparison, "hashing", lambda _: pytest.fail("all hashes are compared"))
     chance = random.Random(way)
     options, order = WAYS[way]
