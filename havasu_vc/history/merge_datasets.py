@@ -162,10 +162,12 @@ class DatasetMerger:
     ) -> None:
         if versions.base is None or versions.ours is None or versions.theirs is None:
             raise ValueError("a version is missing")
+        from havasu_vc.datasets.havasu.far import put_at
+
         self._path = path
         self._base = versions.base
         self._ours = versions.ours.with_storage(storage)
-        self._url = versions.url
+        self._url = put_at(self._ours)
         self._theirs = versions.theirs
         self._settings = settings
         self._policy = policy
@@ -447,8 +449,6 @@ class Versions:
     """On our side."""
     theirs: Dataset | None
     """On theirs."""
-    url: str | None = None
-    """The bucket where files are read that are not here, and written."""
 
 
 def in_place(versions: Versions, settings: Settings, *, staged: bool = False) -> Versions:
@@ -465,19 +465,9 @@ def in_place(versions: Versions, settings: Settings, *, staged: bool = False) ->
         distributed, apart = engine.distributed and not staged, engine.apart
     if staged and apart:
         return versions
-    from havasu_vc.datasets.havasu.far import far_dataset
+    from havasu_vc.datasets.havasu.far import edited_there
 
-    fetcher = found[1].storage.fetcher
-    url = None if fetcher is None else fetcher.bucket()
-    if url is None:
-        return versions
-    if distributed:
-        base, ours, theirs = (far_dataset(view, url, apart=apart) for view in found)
-        return Versions(base, ours, theirs, url)
-    if all(view.storage.has(file) for view in found for file in view.stored_entries):
-        return versions
-    base, ours, theirs = (far_dataset(view, url, writes=False) for view in found)
-    return Versions(base, ours, theirs)
+    return Versions(*edited_there(*found, distributed=distributed, apart=apart, stays=True))
 
 
 def union(versions: Versions, settings: Settings) -> TreeEdit | None:

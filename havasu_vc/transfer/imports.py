@@ -20,7 +20,7 @@ import pyarrow as pa
 from havasu_vc.checkouts import keeping_out
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.evolving import evolved
-from havasu_vc.datasets.havasu.far import edited_there, sent
+from havasu_vc.datasets.havasu.far import edited_there, put_at, sent
 from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, require_kind, usual_kind
 from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -528,8 +528,9 @@ def replacement(
     }
     held = old.in_files
     if held is not None and (can_be_owned(held, schema) or can_be_dealt(held, schema)):
-        far, url = edited_there(held, distributed=engine.distributed, apart=engine.apart)
-        more, edit = evolved(far or held, schema)
+        (there,) = edited_there(held, distributed=engine.distributed, apart=engine.apart)
+        url = put_at(there)
+        more, edit = evolved(there, schema)
         with edit:
             edit.add_documents(documents)
             if can_be_owned(held, schema):

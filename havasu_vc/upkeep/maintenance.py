@@ -31,7 +31,7 @@ from havasu_vc.checkouts import (
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.far import as_seen, edited_there
+from havasu_vc.datasets.havasu.far import as_seen, edited_there, put_at, url_of
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
@@ -268,14 +268,14 @@ CHUNK_BYTES = 1 << 30
 def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     """Return the edit that leaves a dataset's rows in better files; None when they are good."""
     view.check_guard()
-    far, url = edited_there(view, distributed=engine.distributed, apart=engine.apart)
-    view = far or view  # also what says which rows are deleted is read where it is
+    (view,) = edited_there(view, distributed=engine.distributed, apart=engine.apart)
+    url = put_at(view)
     chosen = files_to_optimize(view)
     if not chosen:
         return None
     reading = [tuple(view.scan_file(entry, view.schema)) for entry in chosen]
     tasks = [task for each in reading for task in each]
-    what, anywhere = f"Reading {view.path}", far is not None or not view.storage.on_demand
+    what, anywhere = f"Reading {view.path}", url_of(view) is not None or not view.storage.on_demand
     rows, digests = add_up(tasks, view.schema, engine, description=what, anywhere=anywhere)
     leaving = {entry.file for entry in chosen}
     leaving |= {entry.file for entry in view.entries.values() if entry.content is Content.DELETES}

@@ -147,35 +147,42 @@ def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
 
     Those who read `apart` see no folder of this machine.
     """
-    fetcher = view.storage.fetcher
-    if fetcher is None or not view.storage.on_demand:
-        return view
-    return far_dataset(view, fetcher.bucket(), apart=apart) or view
+    url = _bucket_of(view) if view.storage.on_demand else None
+    return far_dataset(view, url, apart=apart) or view
 
 
 def edited_there(
-    view: DatasetInFiles, *, distributed: bool, apart: bool
-) -> tuple[FarDataset | None, str | None]:
-    """Return a dataset as work on all of it reads it in a bucket, and the URL where that writes.
+    *views: DatasetInFiles, distributed: bool, apart: bool, stays: bool = False
+) -> tuple[DatasetInFiles, ...]:
+    """Return versions of a dataset as work on all of it reads them; `put_at` tells where it writes.
 
-    None is read there where no bucket has it, nor on this machine alone what is all here. This
-    machine writes what it may not put there, or is only to try, to the staging folder.
+    That is in a bucket, but on this machine alone what is all here. This machine writes to the
+    staging folder what it may not put there, is only to try, or is told that it `stays`.
     """
-    storage = view.storage
-    url = storage.fetcher.bucket() if storage.fetcher is not None and is_away(view) else None
+    url = _bucket_of(views[-1]) if any(map(is_away, views)) else None
     if url is None:
-        return None, None
-    far = far_dataset(view, url, apart=apart)
-    if distributed and far is not None:
-        return far, put_at(far)
-    if not storage.on_demand or all(map(storage.has, view.stored_entries)):
-        return None, None
-    return far, url if not storage.trial and may_put(url) else None
+        return views
+    writes = distributed
+    if not distributed:
+        if not any(view.storage.on_demand and not _is_all_here(view) for view in views):
+            return views
+        writes = not stays and not views[-1].storage.trial and may_put(url)
+    return tuple(far_dataset(view, url, apart=apart, writes=writes) or view for view in views)
+
+
+def _bucket_of(view: DatasetInFiles) -> str | None:
+    """Return the bucket that has the data files of a dataset."""
+    fetcher = view.storage.fetcher
+    return None if fetcher is None else fetcher.bucket()
 
 
 def is_away(view: DatasetInFiles) -> bool:
     """Whether some data files are not here, as a rule or by chance."""
-    return view.storage.on_demand or not all(map(view.storage.has, view.stored_entries))
+    return view.storage.on_demand or not _is_all_here(view)
+
+
+def _is_all_here(view: DatasetInFiles) -> bool:
+    return all(map(view.storage.has, view.stored_entries))
 
 
 def sent(made: TreeEdit, staging: DataFileStore, url: str) -> TreeEdit:
