@@ -37,6 +37,8 @@ def server(tmp_path: Path, url: str) -> Path:
         ours.import_(source, "loose", options=NO_KEY)
         for number in range(1, FILES):
             ours.write("points", table(number), mode="append")
+        for number in range(1, 4):
+            ours.write("loose", table(number), mode="append")
     share(ours, bare(tmp_path / "server.git"), data=f"{url}/data")
     run(ours, "switch", "-c", "side")
     reopened(ours).write("points", points(3, start=20, name="by others"))
@@ -66,6 +68,12 @@ def jobs(folder: Path, full: Repo) -> dict[str, Job]:
     full.write("points", points(3, start=100, name="patched"))
     run(full, "create-patch", "HEAD", "--output", folder / "some.patch")
     run(full, "reset", "--hard", "HEAD^")
+    loose = pa.concat_tables(table(number) for number in range(4)).to_pylist()
+    loose[40]["name"] = "by patch"
+    kept = pa.Table.from_pylist([*loose[:70], *loose[72:]], schema=points(1).schema)
+    full.write("loose", kept, mode="overwrite")  # of three rows of two files of four
+    run(full, "create-patch", "HEAD", "--output", folder / "loose.patch")
+    run(full, "reset", "--hard", "HEAD^")
     whole = points(FILES * ROWS).to_pylist()
     for row in (whole[7], whole[230]):
         row["name"] = "released"
@@ -78,6 +86,7 @@ def jobs(folder: Path, full: Repo) -> dict[str, Job]:
         "upsert": lambda repo: repo.write("points", points(5, start=200, name="written")),
         "delete": lambda repo: repo.write("points", points(2).select(["id"]), mode="delete"),
         "append": lambda repo: repo.write("points", points(2, start=9000), mode="append"),
+        "apply without a key": lambda repo: run(repo, "apply", folder / "loose.patch"),
         "append without a key": lambda repo: repo.write("loose", points(2), mode="append"),
         "copy": lambda repo: run(repo, "commit", "--from", copy, "-m", "Copy"),
         "revert": lambda repo: run(repo, "revert", "HEAD", "-m", "Not so"),
@@ -104,9 +113,10 @@ def test_no_file_of_the_table_comes_for_an_edit_of_a_few_rows(
         if name == "restore":
             away -= side - table  # what a commit wrote that is taken back
         assert away.isdisjoint(files(lazy)), name
-        wanted, found = (require_files(reopened(r).dataset("points")) for r in (full, lazy))
-        assert found.snapshot == wanted.snapshot, name
-        assert found.stored_entries.keys() == wanted.stored_entries.keys(), name
+        for path in ("points", "loose"):
+            wanted, found = (require_files(reopened(r).dataset(path)) for r in (full, lazy))
+            assert found.snapshot == wanted.snapshot, name
+            assert found.stored_entries.keys() == wanted.stored_entries.keys(), name
 
     stored = there(endpoint, url)
     source = write(tmp_path / "all.parquet", points(FILES * ROWS, name="all"))

@@ -90,7 +90,7 @@ def _collect(edit: RowEdit, batch: ChangeBatch) -> None:
         arrow_array(np.arange(new_rows.num_rows)),
         pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new)),
     ).to_numpy()
-    needles, keys = old.keys, None
+    needles, keys = old.keys, old_rows
     if edit.schema.key:
         needles = np.concatenate([old.keys, new.keys[inserted]])
         keys = pa.concat_batches(
@@ -115,7 +115,7 @@ def _collect(edit: RowEdit, batch: ChangeBatch) -> None:
     edit.count(batch.counts, old, new)
 
 
-def _look_up(edit: RowEdit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:
+def _look_up(edit: RowEdit, needles: Hashes, keys: pa.RecordBatch) -> _Hits:
     entries: list[Entry] = []
     files, positions, found_keys, rows = [], [], [], []
     for hits in locate(edit.dataset, needles, keys):

@@ -30,6 +30,7 @@ from havasu_vc.datasets.havasu.keys import (
 )
 from havasu_vc.datasets.havasu.locate_there import find_there, where_rows_are
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
+from havasu_vc.datasets.havasu.ruling_out import files_of_rows
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import among, distinct
@@ -71,18 +72,17 @@ class Hits:
     """Which keys, where, and what the rows hash to; live rows only."""
 
 
-def locate(
-    dataset: DatasetInFiles, needles: Hashes, keys: pa.RecordBatch | None = None
-) -> Iterator[Hits]:
+def locate(dataset: DatasetInFiles, needles: Hashes, keys: pa.RecordBatch) -> Iterator[Hits]:
     """Yield the live rows whose key hashes are among `needles`, file by file.
 
-    `keys` are the keys themselves, which lets files be passed over by their range.
+    `keys` are the keys themselves, which lets files be passed over by their range; without a key
+    they are whole rows.
     """
     if not len(needles):
         return
-    entries = entries_holding(dataset, keys) if keys is not None else dataset.data_entries
+    entries = entries_holding(dataset, keys)
     if dataset.storage.fetcher is not None:
-        _bring(dataset, [entry for entry in entries if not _is_cached(dataset, entry)], needles)
+        _bring(dataset, [e for e in entries if not _is_cached(dataset, e)], needles, keys)
     for entry in entries:
         found = find_in(dataset, entry, needles)
         if not len(found.positions):
@@ -96,7 +96,12 @@ def locate(
             yield Hits(entry, found)
 
 
-def _bring(dataset: DatasetInFiles, entries: Sequence[Entry], needles: Hashes) -> None:
+def _bring(
+    dataset: DatasetInFiles,
+    entries: Sequence[Entry],
+    needles: Hashes,
+    keys: pa.RecordBatch,
+) -> None:
     """Bring files whose keys are not known here, but for what is found of a few keys elsewhere."""
     if not dataset.storage.on_demand:
         dataset.bring(entries)
@@ -108,7 +113,7 @@ def _bring(dataset: DatasetInFiles, entries: Sequence[Entry], needles: Hashes) -
     if all(last.knows(name, needles) for name in names.values()):
         return
     schemas = ((entry, shared_schema(dataset, entry)) for entry in entries)
-    there = find_there(dataset, schemas, needles)
+    there = find_there(dataset, schemas, needles, keys)
     dataset.bring(entry for entry in entries if entry.file not in there)
     for file, found in there.items():
         last.keep(names[file], needles, found)
@@ -120,8 +125,12 @@ def _last(dataset: DatasetInFiles) -> LastLookUp:
 
 
 def entries_holding(dataset: DatasetInFiles, keys: pa.RecordBatch) -> tuple[Entry, ...]:
-    """Return the data files that may have a row with one of some keys."""
+    """Return the data files that may have a row with one of some keys, or one of whole rows."""
     schema = dataset.schema
+    if not schema.key:
+        written = {entry.schema for entry in dataset.data_entries}
+        schemas = {name: dataset.past_schema(name) for name in written}
+        return files_of_rows(dataset.data_entries, keys, schema, lambda e: schemas[e.schema])
     found = dataset.data_entries_where(lambda record: record.holding(keys, schema))
     return tuple(entry for entry in found if may_hold(entry, keys, schema))
 

@@ -1,8 +1,9 @@
 """Finding a few rows by key in files that are in a bucket and not here.
 
 Of a file that holds none of the keys the key columns are read there, and of one that does the
-row groups of the rows as well. Nothing comes here, so an edit of a few rows costs a clone without
-data no file, in whatever order the rows of the table lie.
+row groups of the rows as well. Rows without a key are compared as wholes: of files and row groups
+that may have one, by their statistics, all columns are read. Nothing comes here, so an edit of a
+few rows costs a clone without data no file, in whatever order the rows of the table lie.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys, hash_rows
-from havasu_vc.datasets.havasu.keys import Found, build_key_cache
+from havasu_vc.datasets.havasu.keys import Found, KeyCache, build_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups, read_rows
+from havasu_vc.datasets.havasu.ruling_out import groups_of_rows
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.model.arrays import distinct
+from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import among, arrow_array, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.object_systems import url_below
@@ -34,14 +38,17 @@ THREADS = 8
 
 
 def find_there(
-    dataset: DatasetInFiles, files: Iterable[tuple[Entry, Schema]], needles: Hashes
+    dataset: DatasetInFiles,
+    files: Iterable[tuple[Entry, Schema]],
+    needles: Hashes,
+    keys: pa.RecordBatch,
 ) -> dict[str, Found]:
     """Return what is found of a few keys in files that a bucket has, by file.
 
     `files` come with the columns that rows are hashed in. Those are left out that have to come:
-    without a key all of a row is compared, and some may not be in the bucket.
+    some may not be in the bucket. `keys` are whole rows where the table has no key.
     """
-    if not dataset.key or len(needles) > FEW_KEYS:
+    if len(needles) > FEW_KEYS:
         return {}
     from concurrent.futures import ThreadPoolExecutor
 
@@ -50,7 +57,9 @@ def find_there(
     def found(each: tuple[Entry, Schema, str]) -> Found | None:
         _, schema, url = each
         try:
-            return _find(url, schema, needles)
+            if dataset.key:
+                return _find(url, schema, needles)
+            return _find_rows(url, schema, needles, keys)
         except HavasuError:
             return None  # what is wrong is told when it comes
 
@@ -88,3 +97,21 @@ def _find(url: str, schema: Schema, needles: Hashes) -> Found:
         return found
     rows = hash_rows(read_rows(url, schema, positions, threads=True), schema).rows
     return replace(found, rows=rows[np.searchsorted(positions, found.positions)])
+
+
+def _find_rows(url: str, schema: Schema, needles: Hashes, rows: pa.RecordBatch) -> Found:
+    """Return where whole rows are, reading the row groups that may have one."""
+    groups = groups_of_rows(url, rows, schema)
+    wanted, columns = distinct(needles), list(range(len(schema.fields)))
+    keys, sums, places = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for batch in read_row_groups(url, schema, groups=groups, positions=True):
+        cells = batch.select(columns)
+        chosen = np.flatnonzero(among(hash_keys(cells, schema), wanted))
+        hashed = hash_rows(pc.take(cells, arrow_array(chosen)), schema)
+        keys.append(hashed.keys)
+        sums.append(hashed.rows)
+        places.append(batch.column(len(columns)).to_numpy()[chosen])
+    alike = np.concatenate(keys)
+    order = np.argsort(alike, kind="stable")
+    positions = np.concatenate(places).astype(np.uint32)
+    return KeyCache(alike[order], np.concatenate(sums)[order], positions[order]).find(needles)

@@ -277,18 +277,23 @@ def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 def key_ranges(path: str, field_id: int) -> list[tuple[Any, Any] | None]:
     """Return the least and greatest value of a column in each row group, where known."""
+    return [found for (found,) in column_ranges(path, [field_id])]
+
+
+def column_ranges(path: str, ids: Sequence[int]) -> list[list[tuple[Any, Any] | None]]:
+    """Return the least and greatest value of some columns in each row group, where known."""
     with open_parquet(path) as file:
-        index = _leaf_index(file, field_id)
-        ranges: list[tuple[Any, Any] | None] = []
-        for group in range(file.num_row_groups):
-            found = None
-            if index is not None:
-                statistics = file.metadata.row_group(group).column(index).statistics
-                if statistics is not None and statistics.has_min_max:
-                    with suppress(OverflowError, ValueError):  # a date beyond what Python knows
-                        found = (statistics.min, statistics.max)
-            ranges.append(found)
-        return ranges
+        leaves = [_leaf_index(file, each) for each in ids]
+        groups = (file.metadata.row_group(group) for group in range(file.num_row_groups))
+        return [[_range_of(group, leaf) for leaf in leaves] for group in groups]
+
+
+def _range_of(group: pq.RowGroupMetaData, leaf: int | None) -> tuple[Any, Any] | None:
+    statistics = None if leaf is None else group.column(leaf).statistics
+    if statistics is not None and statistics.has_min_max:
+        with suppress(OverflowError, ValueError):  # a date beyond what Python knows
+            return statistics.min, statistics.max
+    return None
 
 
 def group_bytes(path: str) -> list[tuple[int, int]]:
