@@ -22,6 +22,7 @@ from pathlib import Path
 
 from havasu_vc.checkouts import drafted, require_no_link, require_other_file, working_copy
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.far import as_read
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -91,7 +92,8 @@ def checkout_as(repo: OpenRepo, request: CopyRequest) -> ExportResult:
     if commit is None:
         raise RevisionNotFoundError(request.revision)
     views = [
-        repo.dataset(path, commit) for path in request.datasets or sound_datasets(repo, commit)
+        as_read(repo.dataset(path, commit))
+        for path in request.datasets or sound_datasets(repo, commit)
     ]
     if not views:
         raise NotFoundError("there is no dataset to check out")

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.checkouts import require_other_file
+from havasu_vc.datasets.havasu.far import as_read, as_seen, is_apart
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
@@ -72,7 +73,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
             raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
         folder = str(request.file) if far else file
         return _export_iceberg(repo, path, folder, revision, overwrite=overwrite)
-    view = repo.dataset(path, revision)
+    view = as_read(repo.dataset(path, revision))
     header = view.header
     if request.drop_geometry:
         plain_ones = [each.name for each in view.schema.fields if each.geometry is None]
@@ -180,8 +181,6 @@ def _parts(
     """
     with repo.settings.open_engine(view.size) as engine:
         if far and engine.apart:
-            from havasu_vc.datasets.havasu.far import as_seen, is_apart
-
             view = as_seen(view)
             far = is_apart(view)
         tasks = _sized_tasks(view, view.schema.select(header.schema.names))

@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,20 @@ def test_a_folder_of_files_is_written_and_read_by_others(repo: Repo, folder: str
 
     back = repo.import_(place, "again", options=BY_ID)
     assert back.datasets["again"].inserts == len(WANTED)
+
+
+def test_a_file_here_is_written_and_nothing_else_comes(repo: Repo, tmp_path: Path) -> None:
+    run("-C", repo.path, "export", "big", tmp_path / "big.parquet")
+    assert sorted(pq.read_table(tmp_path / "big.parquet")["id"].to_pylist()) == WANTED
+    made = run("-C", repo.path, "checkout", "--as", tmp_path / "copy.gpkg", "big")
+    assert made.exit_code == 0, made.output
+    with closing(sqlite3.connect(tmp_path / "copy.gpkg")) as database:
+        assert sorted(key for (key,) in database.execute("select id from big")) == WANTED
+    made = run("-C", repo.path, "export", "big", tmp_path / "folder", "--to", "parquet-dataset")
+    assert made.exit_code == 0 and ds.dataset(tmp_path / "folder").count_rows() == len(WANTED)
+    made = run("-C", repo.path, "export", "big", tmp_path / "table", "--to", "delta", "--plain")
+    assert made.exit_code == 0, made.output
+    assert files(repo) == [], "rows are read in the bucket"
 
 
 def test_what_fails_leaves_nothing(

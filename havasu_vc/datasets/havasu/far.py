@@ -15,6 +15,7 @@ from havasu_vc.store.object_systems import may_put, object_size, put_object, url
 
 __all__ = [
     "FarDataset",
+    "as_read",
     "as_seen",
     "edited_there",
     "far_dataset",
@@ -149,6 +150,12 @@ def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
     """
     url = _bucket_of(view) if view.storage.on_demand else None
     return far_dataset(view, url, apart=apart) or view
+
+
+def as_read(view: Dataset) -> Dataset:
+    """Return a dataset of any kind as this machine reads all of it once, and keeps none of it."""
+    files = view.in_files
+    return view if files is None else where_it_is(files, apart=False)
 
 
 def edited_there(
