@@ -25,6 +25,7 @@ from havasu_vc.writers.values import key_labels
 __all__ = [
     "dropped_note",
     "hidden_lines",
+    "paired_counts",
     "paired_keys",
     "require_none_hidden",
     "shown_counts",
@@ -81,12 +82,18 @@ def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
 
 def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
     """Return how many rows are edited, as they are shown."""
-    counts = edits.counts
-    if not (repo.git.follows_kart and counts.inserts and counts.deletes):
-        return counts
-    if counts.inserts + counts.deletes > MOST:
-        return counts
-    return count_changes(shown_edits(repo, edits).changes)
+    if not (repo.git.follows_kart and _may_pair(edits.counts)):
+        return edits.counts
+    return paired_counts(edits.counts, edits.diff(repo))
+
+
+def paired_counts(counts: ChangeCounts, diff: DatasetDiff) -> ChangeCounts:
+    """Return how many rows changed where a row with another key is one change."""
+    return count_changes(paired_keys(diff).changes) if _may_pair(counts) else counts
+
+
+def _may_pair(counts: ChangeCounts) -> bool:
+    return bool(counts.inserts and counts.deletes) and counts.inserts + counts.deletes <= MOST
 
 
 def paired_keys(diff: DatasetDiff) -> DatasetDiff:

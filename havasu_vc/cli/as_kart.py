@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,12 @@ __all__ = [
     "in_karts_words",
     "is_called_kart",
     "is_in_karts_place",
+    "karts_usage",
     "lines_said",
     "results_on_stdout",
     "stand_in",
     "stands_in",
+    "unknown_option",
 ]
 
 _STANDS_IN = "havasu_vc.stands-in-for-kart"
@@ -58,7 +61,7 @@ def lines_said(text: str) -> tuple[str, ...]:
     context = click.get_current_context(silent=True)
     if context is None or not is_called_kart():
         return (text,)
-    from havasu_vc.cli.karts_texts import SAID
+    from havasu_vc.cli.karts_results import SAID
 
     for commands, ours, karts in SAID:
         if context.info_name not in commands.split():
@@ -78,15 +81,48 @@ def error_texts(
     return (text,) if text == message else tuple(text.split("\n"))
 
 
-def _karts_text(kind: ErrorKind | None, message: str, command: str | None = None) -> str:
+def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -> str:
     from havasu_vc.cli.karts_texts import TEXTS, WORDS
 
+    family = (path or "").partition(" ")[0]
     for commands, ours, karts in TEXTS:
-        if commands and command not in commands.split():
+        if commands and family not in commands.split():
             continue
         if (found := re.fullmatch(ours, message)) is not None:
-            return found.expand(karts).replace("COMMAND", _spelt(command or ""))
+            text = found.expand(karts).replace("COMMAND", _spelt(path or ""))
+            return text + "".join(f"\n{each}" for each in _like(found, path or "", karts))
     return message if kind is None else WORDS.get(kind, message)
+
+
+def _like(found: re.Match[str], path: str, text: str) -> Sequence[str]:
+    """Return the lines that tell which commands are spelt like one that is not there."""
+    if "is not a kart command" not in text:
+        return ()
+    from havasu_vc.cli.karts_options import like_command
+
+    return like_command(found[1], path)
+
+
+def karts_usage(path: str) -> Sequence[str]:
+    """Return the lines that begin Kart's error of how a command was used."""
+    from havasu_vc.cli.karts_options import usage_lines
+
+    return usage_lines(path)
+
+
+def unknown_option(error: click.NoSuchOption) -> str:
+    """Return what Kart says of an option that it has not."""
+    from havasu_vc.cli.karts_options import THROUGH_GIT, like_option
+
+    path = "" if error.ctx is None else error.ctx.command_path.partition(" ")[2]
+    if path in THROUGH_GIT:
+        return f"error: unknown option `{error.option_name.lstrip('-')}'"
+    if path == "log":
+        return f"No such option: {error.option_name}"
+    near = like_option(path, error.option_name)
+    if near is None:
+        return error.format_message()
+    return click.NoSuchOption(error.option_name, possibilities=near).format_message()
 
 
 def _spelt(command: str) -> str:

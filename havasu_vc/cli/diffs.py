@@ -248,6 +248,7 @@ def _page_options(
 
 def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:
     how = WriterOptions(
+        line_ends=is_called_kart(),
         json_style=JsonStyle(style),
         commit=commit,
         delta_filter=parse_halves(options.delta_filter),
@@ -283,10 +284,14 @@ def parse_halves(text: str | None) -> frozenset[str] | None:
 
     >>> sorted(parse_halves("+,++"))
     ['+', '++']
+    >>> parse_halves("all") == frozenset(HALVES)
+    True
     """
     if text is None:
         return None
     halves = frozenset(half.strip() for half in text.split(",") if half.strip())
+    if halves == {"all"}:
+        return frozenset(HALVES)
     unknown = halves.difference(HALVES)
     if unknown:
         raise InvalidArgumentError(

@@ -20,6 +20,8 @@ from havasu_vc.cli.as_kart import (
     error_texts,
     in_karts_words,
     is_called_kart,
+    karts_usage,
+    unknown_option,
 )
 from havasu_vc.errors import ErrorKind, HavasuError
 
@@ -80,6 +82,8 @@ BROKEN_PIPE = 141
 MOST_TEXT = 2000
 """Characters of an error that are shown."""
 _OTHER = 11
+_OF_USAGE, _OF_GITS_USAGE = 2, 129
+_GITS = ("fatal: ", "error: ")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _DEBUG = "HAVASU_VC_DEBUG"
 
@@ -90,6 +94,8 @@ def exit_code(error: BaseException, *, in_karts_place: str | None = None) -> int
         case HavasuError():
             code = error_code(error.kind, error.message, in_karts_place)
             return EXIT_CODES[error.kind] if code is None else code
+        case click.NoSuchOption() if is_called_kart():
+            return _OF_GITS_USAGE if unknown_option(error).startswith(_GITS) else _OF_USAGE
         case click.ClickException():
             return error.exit_code
         case KeyboardInterrupt():
@@ -125,12 +131,22 @@ def report(
     if as_json:
         click.echo(_json_line(error, code), err=True)
         return code
-    for line in error_lines(error, None if command is None else command.name):
+    path = None if command is None else _path(command)
+    lines = error_lines(error, path)
+    if code == _OF_USAGE and is_called_kart() and not lines[0].startswith(_GITS):
+        lines = [*karts_usage(path or ""), *lines]
+    for line in lines:
         click.echo(line, err=True)
     if verbose:
         for line in cause_lines(error):
             click.echo(line, err=True)
     return code
+
+
+def _path(command: click.Command) -> str:
+    """Return a command's name, of one in a family with the name before it, as `data ls`."""
+    parts = command.commands if isinstance(command, click.Group) else {}
+    return " ".join([command.name or "", *[each for each in sys.argv if each in parts][:1]])
 
 
 _QUOTED = re.compile(r"`([^`]*)`")
@@ -201,9 +217,9 @@ def error_lines(error: BaseException, command: str | None = None) -> list[str]:
     if is_called_kart() and not sys.stderr.isatty():
         hints = ()  # a script compares what it reads with what Kart prints
     kind = error.kind if isinstance(error, HavasuError) else None
-    first, *more = map(_short, error_texts(kind, text, command))
+    first, *more = map(_line, error_texts(kind, text, command))
     # What git says ends a command of Kart's as git says it.
-    begin = "" if first.startswith(("fatal: ", "error: ")) and is_called_kart() else "Error: "
+    begin = "" if first.startswith(_GITS) and is_called_kart() else "Error: "
     lines = [f"{begin}{first}", *more, *(f"Hint: {_short(hint)}" for hint in hints)]
     return [in_karts_words(line) for line in lines]
 
@@ -316,7 +332,9 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
             text = error.format_message().strip()
             if error.ctx is not None:
                 hints = (f"`{error.ctx.command_path} --help` tells what it takes",)
-            if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+            if isinstance(error, click.NoSuchOption) and is_called_kart():
+                text = unknown_option(error)
+            elif isinstance(error, click.NoSuchOption) and error.ctx is not None:
                 of_git = OPTIONS_OF_GIT.get(f"{error.ctx.info_name} {error.option_name}")
                 if of_git is not None:  # rather than an option that is spelt alike
                     text, hints = error.message, (of_git,)
@@ -336,6 +354,11 @@ def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
 def _short(text: str) -> str:
     """Return a text to be seen, cut where a name or a value in it is longer than any should."""
     return visible(_cut(text))
+
+
+def _line(text: str) -> str:
+    """Return a line of several to be seen, with the tab that Kart may begin it with."""
+    return "\t" * text.startswith("\t") + _short(text.removeprefix("\t"))
 
 
 def _cut(text: str) -> str:

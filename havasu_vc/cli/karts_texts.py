@@ -1,6 +1,6 @@
-"""Errors and lines of results as Kart says them, where this program says something else.
+"""Errors as Kart says them, where this program says something else.
 
-The tables that `as_kart` looks things up in. A pattern is of a whole text, but where it says
+The tables that `as_kart` looks them up in. A pattern is of a whole text, but where it says
 so; what is said instead may take parts of it.
 """
 
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from havasu_vc.cli.karts_codes import OF_HEAD
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["AMBIGUOUS", "SAID", "TEXTS", "WORDS"]
+__all__ = ["AMBIGUOUS", "TEXTS", "WORDS"]
 
 WORDS: Mapping[ErrorKind, str] = MappingProxyType(
     {
@@ -44,6 +44,12 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "'.+' is no half of a change",
         "Invalid value for '--delta-filter': Delta filter only accepts any subset of the "
         "following comma separated keys: --,-,+,++",
+    ),
+    (
+        "diff export show",
+        "'(EPSG:[0-9]+)' is not a coordinate reference system that is known",
+        r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
+        "(PROJ: proj_create_from_database: crs not found)",
     ),
     (
         "diff export show",
@@ -103,6 +109,12 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "diff show",
+        f"{_FORM}'text(:.+)' is not one of .+",
+        r"Invalid value for '--output-format' / '-o': Output format 'text' doesn't currently "
+        r"accept any qualifiers (got: '\1'",
+    ),
+    (
+        "diff show",
         f"{_FORM}'(.+)' is not one of .+",
         rf"{_NO_FORM}\1. (choose from text, json, geojson, quiet, feature-count, html, json-lines)",
     ),
@@ -116,6 +128,13 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         f"{_FORM}'(.+)' is not one of .+",
         rf"{_NO_FORM}\1. (choose from text, json, json-lines)",
     ),
+    (
+        "meta",
+        f"{_FORM}'(.+)' is not one of 'text', 'json'.",
+        rf"{_NO_FORM}\1. (choose from text, json)",
+    ),
+    ("", f"{_FORM}(.*)", r"Invalid value for '--output-format' / '-o': \1"),
+    ("", r"(Invalid value for .+: '.+' is not a valid integer) range\.", r"\1."),
     (
         "merge",
         "--no-ff and --ff-only contradict each other",
@@ -148,6 +167,45 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "commit-files",
         "'(.+)' gives no item a value",
         r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
+    ),
+    (
+        "resolve",
+        "only rows that both sides inserted under one key can be renumbered",
+        "The --renumber option only works for unresolved insert/insert conficts with integer "
+        "primary-keys. There are no matching conflicts that can be renumbered.",
+    ),
+    (
+        "resolve",
+        "(Invalid value for '--with': '.*' is not one of) 'ours', .*",
+        r"\1 'ancestor', 'ours', 'theirs', 'delete', 'workingcopy'.",
+    ),
+    ("mv", r"Missing argument 'DATASET'\.", "Missing argument 'OLD_NAME'."),
+    ("mv", r"Missing argument 'PATH'\.", "Missing argument 'NEW_NAME'."),
+    ("add-dataset", "name tables, or give --all-layers", "Missing argument 'TABLE_NAME'."),
+    (
+        "meta",
+        "give an ITEM=VALUE, or --unset ITEM",
+        "Missing argument 'KEY=VALUE [KEY=VALUE...]'.",
+    ),
+    (
+        "import",
+        r"Missing argument 'SOURCE'\.",
+        "Missing argument 'SOURCE [[SOURCES...] or [DATASETS...]]'.",
+    ),
+    (
+        "pull",
+        "HEAD is on no branch",
+        "You are not currently on a branch. Please specify which branch you want to merge with.",
+    ),
+    ("checkout", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
+    ("switch", "HEAD was on no other branch before", "Branch '-' not found."),
+    ("checkout", "HEAD was on no other branch before", "No commit found at -"),
+    ("branch", "no commit is named '(.+)'", r"fatal: not a valid object name: '\1'"),
+    ("tag", "no commit is named '(.+)'", r"fatal: Failed to resolve '\1' as a valid ref."),
+    (
+        "tag reflog gc remote fetch push",
+        ".+ is not in a havasu-vc repository",
+        "fatal: not a git repository (or any of the parent directories): .git",
     ),
     ("create-patch", r"Missing argument 'COMMIT'\.", "Missing argument 'REFISH'."),
     ("switch", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
@@ -478,31 +536,3 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
 )
 """Whole texts of errors of commands, of all where none is named, and what Kart says there."""
-_COUNTS = r"  \S.*: [\d,]+ (insert|update|delete).*"
-SAID: tuple[tuple[str, str, str], ...] = (
-    ("checkout switch", r"Switched to (a new )?branch '.*'|HEAD is now at [0-9a-f]{7,} .*", ""),
-    ("checkout", r"(Checked out|Nothing to do:) .*", ""),
-    ("reset", r"(\S+ is|HEAD is) now at [0-9a-f]{7,} .*", ""),
-    (
-        "restore",
-        r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
-        "",
-    ),
-    ("merge pull", _COUNTS, ""),
-    ("restore", r"  \S.*: .+", ""),
-    ("merge", "The merge is dropped; HEAD is where it was", ""),
-    ("branch", "Made branch '.*'", ""),
-    ("branch", r"Deleted branch '(.*)' \(was (.*)\)", r"Deleted branch \1 (was \2)."),
-    ("tag", "Made tag '.*'", ""),
-    ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
-    ("clone", "Cloned into .*", ""),
-    ("mv", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[HEAD \1] \2"),
-    ("mv", r"\[(\S+) ([0-9a-f]{7})\] (.*)", r"[refs/heads/\1 \2] \3"),
-    ("mv", "  Date: .*|", ""),
-    ("conflicts", "No conflicts(; .*)?", ""),
-    ("apply", r"Note: (.+: Trying to .*)", r"\1"),
-    ("apply", r"In the working copy, not committed:|" + _COUNTS, ""),
-    ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
-    ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),
-)
-"""Lines that commands tell of what they did, and what Kart says: nothing where that is empty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.branches import tell_update
@@ -106,11 +106,38 @@ def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:
     if any(result.meta.values()) and result.commit is not None:
         meta = {diff.path: count_meta(diff.meta) for diff in repo.show(result.commit)[1]}
     none = ChangeCounts()
-    found = {
-        path: DatasetSummary(meta.get(path, none), counts)
-        for path, counts in result.changes.items()
-    }
+    changes = result.changes
+    if is_called_kart() and result.commit is not None:
+        changes = _as_kart_counts(repo, result.commit, changes)
+    found = {path: DatasetSummary(meta.get(path, none), counts) for path, counts in changes.items()}
     return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
+
+
+def _as_kart_counts(
+    repo: Repo, commit: str, changes: Mapping[str, ChangeCounts]
+) -> Mapping[str, ChangeCounts]:
+    """Return numbers of rows in which one whose key was edited counts as one."""
+    paths = [path for path, each in changes.items() if each.inserts and each.deletes]
+    if not paths:
+        return changes
+    from havasu_vc.checkouts import paired_counts
+
+    found = dict(changes)
+    for diff in repo.diff(f"{commit}^?...{commit}", paths):
+        found[diff.path] = paired_counts(found[diff.path], diff)
+    return found
+
+
+def _in_karts_order(
+    repo: Repo, commit: str, summary: ChangeSummary, changes: dict[str, Any]
+) -> dict[str, Any]:
+    from havasu_vc.checkouts import paired_keys
+    from havasu_vc.cli.karts_counts import in_karts_order, several_kinds
+
+    paths = [path for path, each in summary.datasets.items() if several_kinds(each.features)]
+    if not paths:
+        return changes
+    return in_karts_order(changes, map(paired_keys, repo.diff(f"{commit}^?...{commit}", paths)))
 
 
 def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> None:
@@ -118,6 +145,10 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
     if invocation.json is None:
         return
     info = None if result.commit is None else repo.commit_info(result.commit)
+    summary = _summary(repo, result)
+    changes = summary_object(summary)
+    if is_called_kart() and result.commit is not None:
+        changes = _in_karts_order(repo, result.commit, summary, changes)
     value: Committed = {
         "commit": result.commit,
         "abbrevCommit": result.commit and result.commit[:ABBREVIATED],
@@ -125,7 +156,7 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
         "committer": None if info is None else info.committer_email,
         "branch": result.branch,
         "message": None if info is None else info.message,
-        "changes": cast("dict[str, RowCounts]", summary_object(_summary(repo, result))),
+        "changes": cast("dict[str, RowCounts]", changes),
         "commitTime": None if info is None else format_time(info.commit_time),
         "commitTimeOffset": None if info is None else format_offset(info.commit_offset),
     }

@@ -137,7 +137,8 @@ def _rows(
                 # Alike in words, most versions of a raster differ in their cells alone.
                 values = pc.fill_null(words_of_changes(ancestors[field.id], column), NULL)
             else:
-                values = pc.fill_null(shown_text(column, field), NULL)
+                texts = shown_text(column, field, line_ends=options.line_ends)
+                values = pc.fill_null(texts, NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
         text = pc.binary_join_element_wise(*lines, "")
         parts.append(pc.if_else(pc.is_valid(side), text, None))

@@ -84,6 +84,8 @@ class WriterOptions:
     """The template of a page, where that is not our own."""
     title: str = ""
     """The title of a page."""
+    line_ends: bool = False
+    """Whether line ends in values stand as they are, as Kart prints them, and not as escapes."""
     flat: bool = False
     """Whether labels of conflicts stand in one list, not by dataset."""
 

@@ -101,7 +101,9 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
             if name in columns:
                 shown = present if same is None else pc.and_not(present, same)
                 start, end = codes(style, options.color)
-                values = pc.fill_null(shown_text(columns[name][1], columns[name][0]), NULL)
+                field, column = columns[name]
+                texts = shown_text(column, field, line_ends=options.line_ends)
+                values = pc.fill_null(texts, NULL)
                 start += f"{sign} {printable(name):>40} = "
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")
                 parts.append(pc.if_else(shown, lines, None))
@@ -169,7 +171,7 @@ def _heading(
     return pc.if_else(pc.is_valid(side), text, None)
 
 
-def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
+def shown_text(column: pa.Array, field: Field, *, line_ends: bool = False) -> pa.StringArray:
     """Return each value as people see it in a diff; null stays null."""
     if field.geometry is not None:
         return short_text(canonical_wkb(column, field))
@@ -181,9 +183,13 @@ def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
         case Primitive.BINARY | Fixed():
             return pc.if_else(pc.is_valid(column), "BLOB(...)", None)
         case _:
-            return printable_column(spelled(column, field))
+            return printable_column(spelled(column, field), line_ends=line_ends)
 
 
-def printable_column(column: pa.StringArray) -> pa.StringArray:
-    """Return a column of text that cannot control the terminal."""
-    return map_flagged(column, _PERHAPS_UNSAFE, printable)
+def printable_column(column: pa.StringArray, *, line_ends: bool = False) -> pa.StringArray:
+    """Return a column of text that cannot control the terminal, perhaps with its line ends."""
+    return map_flagged(column, _PERHAPS_UNSAFE, _printable_lines if line_ends else printable)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

@@ -438,7 +438,8 @@ def test_called_kart_what_is_there_already_ends_as_in_kart(
     for arguments, code, told in cases:
         result = invoke(["-C", repo, *arguments])
         assert result.exit_code == code, arguments
-        assert result.stderr.splitlines()[0] == f"Error: {told}", arguments
+        first = next(each for each in result.stderr.splitlines() if each.startswith("Error: "))
+        assert first == f"Error: {told}", arguments
 
 
 def test_called_kart_what_is_not_there_ends_as_in_kart(
@@ -648,7 +649,17 @@ def test_called_kart_an_editor_is_asked_for_the_message_of_a_merge(
     monkeypatch.setenv("EDITOR", 'sh -c \'echo "#" > "$1"\' x')
     refused = invoke(["-C", repo, "merge", "side"])
     assert refused.exit_code == 2
-    assert refused.stderr == "Error: Aborting commit due to empty commit message.\n"
+    assert refused.stderr.endswith("\nError: Aborting commit due to empty commit message.\n")
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
+    monkeypatch.setenv("EDITOR", "false")
+    for failing in (["merge", "side"], ["commit", "--allow-empty"]):
+        failed = invoke(["-C", repo, *failing])
+        assert failed.exit_code == 129
+        asked = f"false {repo}/.kart/COMMIT_EDITMSG"
+        assert failed.stderr == (
+            f"Error: There was a problem with the editor 'false': Command '{asked}' returned "
+            "non-zero exit status 1.\n"
+        )
     assert run_git("rev-parse", "HEAD", cwd=repo) == before
     succeed(invoke(["-C", repo, "merge", "side", "--dry-run"]))
 

@@ -173,6 +173,51 @@ clean: export table NOSUCH:x.gpkg
 clean: import copy.gpkg table
 clean: init
 clean: nosuch
+clean: comit -m x
+clean: logg
+clean: data lss
+clean: log --nosuch
+clean: log --grap
+clean: commit --messag x
+clean: commit --alow-empty -m x
+clean: switch --creat x
+clean: checkout --forc main
+clean: status --nosuch
+clean: meta set --mesage x
+clean: commit -o nosuch -m x
+clean: meta get -o nosuch
+clean: status -o nosuch
+clean: diff -o text:x
+clean: diff --crs EPSG:999999
+clean: diff HEAD^ --delta-filter=all -o json
+clean: log -n x
+clean: mv
+clean: mv table
+clean: add-dataset
+clean: branch new nosuch
+clean: tag x nosuch
+clean: resolve a b
+clean: resolve a
+merging: branch
+merging: branch new
+merging: create-workingcopy
+merging: status -o json
+merging: meta set table title=x
+merging: data rm table -m x
+merging: resolve table:feature:1 --with=nosuch
+merging: resolve table:feature:1 --renumber=ours
+resolved: status -o json
+several: status
+several: status -o json
+several: diff
+several: commit -m x
+several: create-workingcopy -f --delete-existing
+behind: merge main -o json
+behind: merge main --dry-run -o json
+behind: commit --allow-empty -m x
+empty: switch -
+empty: checkout -
+empty: checkout -b new
 bare: status
 bare: diff
 bare: commit -m x
@@ -219,9 +264,15 @@ def _make(folder: Path) -> None:
     (clean / "bad.json").write_text("{nope")
     (clean / "none.json").write_text('{"kart.patch/v1": {}}')
     run_git("remote", "add", "origin", "/no/such/place", cwd=clean)
-    for name in ("edited", "merging", "gone"):
+    for name in ("edited", "merging", "gone", "several", "behind"):
         shutil.copytree(clean, folder / name, symlinks=True)
     _write(folder / "edited", "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    _write(folder / "several", "UPDATE \"table\" SET name = 'drei' || char(10) WHERE id = 3")
+    _write(folder / "several", "INSERT INTO \"table\" VALUES (10, 'ten')")
+    _write(folder / "several", 'UPDATE "table" SET id = 20 WHERE id = 2')
+    _write(folder / "several", 'DELETE FROM "table" WHERE id = 1')
+    succeed(invoke(["-C", folder / "behind", "checkout", "v1"]))
+    succeed(invoke(["init", "--kart", folder / "empty"]))
     succeed(invoke(["-C", folder / "merging", "merge", "side"]))
     shutil.copytree(folder / "merging", folder / "resolved", symlinks=True)
     succeed(invoke(["-C", folder / "resolved", "resolve", "table:feature:1", "--with=ours"]))

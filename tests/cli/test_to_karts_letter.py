@@ -275,4 +275,39 @@ def test_called_kart_bad_values_are_told_as_by_kart(
     monkeypatch.chdir(repo)
     refused = invoke(line.split())
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[0] == f"Error: {said}"
+    usage, tried, gap, first = refused.stderr.splitlines()[:4]
+    assert usage.startswith("Usage: ") and tried.endswith(" --help' for help.") and not gap
+    assert first == f"Error: {said}"
+
+
+def test_called_kart_a_commit_counts_an_edited_key_once_and_in_karts_order(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
+        file.execute('DELETE FROM "table" WHERE id = 1')
+        file.execute('INSERT INTO "table" (id) VALUES (10)')
+        file.execute('UPDATE "table" SET id = 20 WHERE id = 2')
+    made = succeed(invoke(["-C", repo, "commit", "-m", "x", "-o", "json"])).stdout
+    rows = json.loads(made)["kart.commit/v1"]["changes"]["table"]["feature"]
+    assert list(rows.items()) == [("deletes", 1), ("inserts", 1), ("updates", 1)]
+
+
+def test_called_kart_a_merge_names_what_is_no_branch_by_its_id(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    for branch, item in (("side", "title=Side"), ("main", "description=Main")):
+        if branch == "side":
+            succeed(invoke(["-C", repo, "switch", "-c", branch]))
+        else:
+            succeed(invoke(["-C", repo, "switch", branch]))
+        succeed(invoke(["-C", repo, "meta", "set", "table", item]))
+    side = run_git("rev-parse", "side", cwd=repo).strip()
+    run_git("remote", "add", "origin", str(repo / ".kart"), cwd=repo)
+    for words in (["merge", side[:9]], ["pull", "origin", "side"]):
+        monkeypatch.setenv("EDITOR", "true")
+        succeed(invoke(["-C", repo, *words]))
+        message = run_git("log", "-1", "--format=%s", cwd=repo).strip()
+        assert message == f"Merge {side} into main", words
+        succeed(invoke(["-C", repo, "reset", "--discard-changes", "HEAD^"]))

@@ -257,6 +257,22 @@ class _EmptyRepositoryError(click.ClickException):
         super().__init__("there is no commit yet")
 
 
+class _KartsEditorError(click.ClickException):
+    """Tells in Kart's words of an editor that failed, with the exit code that Kart adds up."""
+
+    def __init__(self, editor: str, path: Path, code: int) -> None:
+        super().__init__(
+            f"There was a problem with the editor '{editor}': Command '{editor} {path}' returned "
+            f"non-zero exit status {code}."
+        )
+        self._code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """What Kart adds up, as far as a shell sees it."""
+        return (128 + self._code) % 256
+
+
 def _no_working_copy() -> NoWorkingCopyError:
     return NoWorkingCopyError(
         "there is no working copy to commit from",
@@ -319,6 +335,8 @@ def edit_message(git: GitRepository, summary: Iterable[str], *, text: str = "") 
         ).returncode
     except OSError as error:
         raise MissingProgramError(f"the editor {editor!r} could not be started") from error
+    if code and is_called_kart():
+        raise _KartsEditorError(editor, path, code)
     if code:
         raise InvalidArgumentError(
             f"the editor {editor!r} failed with exit code {code}; nothing is committed",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_format
-from havasu_vc.cli.as_kart import in_karts_words, is_in_karts_place
+from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, is_in_karts_place
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, Command, json_option, output_option
@@ -89,7 +89,7 @@ def conflicts(
         raise click.UsageError("--flat is about labels, as text or JSON")
     name, style = parse_format(output_format, json_style)
     repo = invocation.open_repo()
-    options = WriterOptions(json_style=JsonStyle(style), flat=flat)
+    options = WriterOptions(json_style=JsonStyle(style), flat=flat, line_ends=is_called_kart())
     if crs is not None:
         from havasu_vc.looking import reprojection
 
@@ -189,6 +189,8 @@ def resolve(
     havasu-vc resolve trees:feature:500 --column species=theirs
     havasu-vc resolve --all --with=ours
     """
+    if is_called_kart():
+        invocation.open_repo().view_conflicts()  # where there is no merge Kart says so first
     if not (choice or columns or file or renumber):
         raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     # Without labels Kart renumbers all that can be.

@@ -135,6 +135,8 @@ def merge_and_tell(
     context = repo.merge_context(request.revision, into=request.into)
     if context is not None and not request.dry_run and _asks(repo, request.message):
         request = _with_message(repo, request, context)
+    if context is not None and request.message is None and is_called_kart():
+        request = replace(request, message=_karts_message(context, request.squash))
     result = repo.merge.by(request)
     refused = bool(result.conflicts) and fail_on_conflict
     if refused and not request.dry_run and repo.status().waiting is not None:
@@ -165,6 +167,8 @@ def _with_message(repo: Repo, request: MergeRequest, context: MergeContext) -> M
     if planned.conflicts or planned.kind in ("up-to-date", "fast-forward"):
         return request
     text = _message(repo, planned, None, request.revision, context) or ""
+    if is_called_kart():
+        text = _karts_message(context, request.squash) or text
     lines = ["Changes to be committed:", *merged_lines(repo, planned)]
     return replace(request, message=edit_message(repo.git, lines, text=text))
 
@@ -192,6 +196,8 @@ def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
 def _message(
     repo: Repo, result: MergeResult, given: str | None, name: str, context: MergeContext
 ) -> str | None:
+    if result.kind == "up-to-date" and is_called_kart():
+        return None
     if result.kind in ("up-to-date", "fast-forward"):
         return given
     if result.commit is not None:
@@ -201,6 +207,15 @@ def _message(
     branch = context.ours.branch
     what = "Squash" if result.kind == "squash" else "Merge"
     return f'{what} branch "{name}" into {branch}' if branch else f'{what} "{name}"'
+
+
+def _karts_message(context: MergeContext, squash: bool) -> str | None:
+    """Return Kart's message of a merge, which names what is no branch by its id."""
+    if squash:
+        return None  # Kart makes no such merges
+    ours, theirs = context.ours, context.theirs
+    merged = theirs.commit if theirs.branch is None else f'branch "{theirs.branch}"'
+    return f"Merge {merged} into {ours.branch or ours.commit}"
 
 
 def _report(

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -62,7 +62,10 @@ def command(
     if (other := status.elsewhere) is not None:
         notes = (*notes, f"{other} has commits: `havasu-vc switch {shlex.quote(other)}`")
     if output_format == "json":
-        click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
+        value = _json(status, printed, problems, notes)
+        if is_called_kart() and printed.changes is not None:
+            _order_counts(repo, printed.changes, value)
+        click.echo(json.dumps(value, indent=2))
         return
     if short:
         for line in (*_staged_lines(status), *_short_lines(printed)):
@@ -166,7 +169,19 @@ def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -
         kept = {name: tabular[name] for name in ("type", "status")}
         parts = {"tabular": {"location": location, **kept}, **parts}
     new = printed.untracked if untracked else None
-    return replace(printed, parts=parts, untracked=new, nowhere=repo.git.is_bare)
+    printed = replace(printed, parts=parts, untracked=new, nowhere=repo.git.is_bare)
+    # While it merges, Kart tells of conflicts alone.
+    return printed if printed.merging is None else replace(printed, changes=None)
+
+
+def _order_counts(repo: Repo, changes: ChangeSummary, value: dict[str, Any]) -> None:
+    """Bring numbers of rows into Kart's order, where there is one to speak of."""
+    from havasu_vc.cli.karts_counts import in_karts_order, several_kinds
+
+    paths = [path for path, each in changes.datasets.items() if several_kinds(each.features)]
+    if paths:
+        copy = value["kart.status/v2"]["workingCopy"]
+        copy["changes"] = in_karts_order(copy["changes"], repo.workspace.diff(None, paths))
 
 
 def _untracked_lines(tables: Sequence[str]) -> list[str]:
@@ -206,8 +221,8 @@ def _parts(workspace: WorkspaceChanges) -> dict[str, object]:
 
 def _json(
     status: RepoStatus, printed: RepositoryStatus, problems: Sequence[str], notes: Sequence[str]
-) -> dict[str, object]:
-    value: dict[str, object] = dict(status_object(printed))
+) -> dict[str, Any]:
+    value: dict[str, Any] = dict(status_object(printed))
     # Kart's readers pass over what they do not know.
     told = status.state != "clean" and not (is_called_kart() and status.waiting is not None)
     if told or problems or notes:

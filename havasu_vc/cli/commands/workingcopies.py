@@ -43,7 +43,9 @@ __all__ = ["add_dataset", "create_workingcopy", "spatial_filter"]
     default=None,
     help="Whether a working copy that is there may be made anew.",
 )
-@click.option("--discard-changes", "discard", is_flag=True, help="Drop edits in it.")
+@click.option(
+    "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in it."
+)
 @spatial_filter_option
 @json_option
 @click.pass_obj
@@ -66,6 +68,10 @@ def create_workingcopy(
     havasu-vc create-workingcopy --spatial-filter "EPSG:4326;174.6,-41.4,174.9,-41.2"
     """
     repo = invocation.open_repo()
+    if is_called_kart():
+        from havasu_vc.merging import require_no_merge_of_kart
+
+        require_no_merge_of_kart(repo.git)
     delete = _may_go(repo, delete, location)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)

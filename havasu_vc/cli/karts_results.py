@@ -1,0 +1,35 @@
+"""Lines of results as Kart says them, where this program says something else."""
+
+from __future__ import annotations
+
+__all__ = ["SAID"]
+
+_COUNTS = r"  \S.*: [\d,]+ (insert|update|delete).*"
+SAID: tuple[tuple[str, str, str], ...] = (
+    ("checkout switch", r"Switched to (a new )?branch '.*'|HEAD is now at [0-9a-f]{7,} .*", ""),
+    ("checkout", r"(Checked out|Nothing to do:) .*", ""),
+    ("reset", r"(\S+ is|HEAD is) now at [0-9a-f]{7,} .*", ""),
+    (
+        "restore",
+        r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
+        "",
+    ),
+    ("merge pull", _COUNTS, ""),
+    ("restore", r"  \S.*: .+", ""),
+    ("merge", "The merge is dropped; HEAD is where it was", ""),
+    ("branch", "Made branch '.*'", ""),
+    ("branch", r"Deleted branch '(.*)' \(was (.*)\)", r"Deleted branch \1 (was \2)."),
+    ("tag", "Made tag '.*'", ""),
+    ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
+    ("clone", "Cloned into .*", ""),
+    ("mv", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[HEAD \1] \2"),
+    ("mv", r"\[(\S+) ([0-9a-f]{7})\] (.*)", r"[refs/heads/\1 \2] \3"),
+    ("mv", "  Date: .*|", ""),
+    ("commit", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
+    ("conflicts", "No conflicts(; .*)?", ""),
+    ("apply", r"Note: (.+: Trying to .*)", r"\1"),
+    ("apply", r"In the working copy, not committed:|" + _COUNTS, ""),
+    ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
+    ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),
+)
+"""Lines that commands tell of what they did, and what Kart says: nothing where that is empty."""
