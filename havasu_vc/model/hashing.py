@@ -220,12 +220,16 @@ def _sums_by_word(
 ) -> Hashes:
     """Return the sum of the words of each value: all first ones, all second ones, and so on.
 
-    Short values take half the time that `_sums_by_value` does, of one length a third.
+    Short values take half the time that `_sums_by_value` does, of one length a fifth: their
+    words are evenly apart.
     """
     sums = np.zeros(len(lengths), np.uint64)
     shortest, longest = int(lengths.min()), int(lengths.max())
     for number in range(most):
-        words = anywhere[begins + 8 * number]
+        if shortest == longest:
+            words = anywhere[8 * number :: longest][: len(lengths)].copy()
+        else:
+            words = anywhere[begins + 8 * number]
         if shortest < 8 * (number + 1):
             left = lengths - 8 * number
             words &= _FIRST_BYTES[left.clip(0, 8)] if shortest < longest else _FIRST_BYTES[left[0]]
