@@ -132,9 +132,20 @@ def partners(
     before, after = key_codes(old, new, old_schema, new_schema)
     if len(before) == len(after) and before.equals(after):
         return np.arange(len(after), dtype=np.int64)
+    if pa.types.is_integer(after.type) and not before.null_count and not after.null_count:
+        numbers, others = before.to_numpy(), after.to_numpy()
+        if len(numbers) and _ascends(numbers) and _ascends(others):
+            # A third of what a table of hashes takes.
+            places = np.searchsorted(numbers, others)
+            places[places == len(numbers)] = 0
+            return np.where(numbers[places] == others, places, _ABSENT)
     found = pc.index_in(after, value_set=before)
     partner: Indices = pc.fill_null(found, _ABSENT).to_numpy().astype(np.int64)
     return partner
+
+
+def _ascends(numbers: npt.NDArray[np.integer]) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def key_codes(
