@@ -32,8 +32,9 @@ from havasu_vc.datasets.slots import (
     Numbered,
     Slots,
     added,
-    keys_in,
+    key_of,
     proposed,
+    rows_in,
     slots_for,
     unlike,
 )
@@ -65,6 +66,8 @@ INTERVAL_BYTES = 32 << 20
 """About how many bytes of rows that differ one task pairs."""
 FETCH_BYTES = 128 << 20
 """About how many bytes of sources one task fetches rows from."""
+_DENSE = 8
+"""Rows to be picked of a batch, about, from which on all row groups are read anyway."""
 _SWELL = 3
 """How many times as large rows are in memory, about, as in a file."""
 _ROW_HASH = "\0hash"
@@ -267,14 +270,24 @@ def picked(
     """Yield the rows whose keys choose some slots as pieces for the one who pairs all."""
     for _, source, is_new in sources:
         schema = new if is_new else old
-        numbers = [
-            batch.column(batch.num_columns - 1).to_numpy()
-            for batch, _ in keys_in(source, schema, slots)
-        ]
-        wanted = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
-        rows = _found(source, schema, wanted, np.ones(len(wanted), np.int32))
+        rows = _picked_rows(source, schema, slots)
         marked = (_marked(batch, schema, new, is_new, keyed=True) for batch in rows)
         yield from dealt(marked, Cuts(key_names(schema, new), ()))
+
+
+def _picked_rows(source: SideSource, schema: Schema, slots: Chosen) -> Iterator[pa.RecordBatch]:
+    """Yield the rows whose keys choose some slots; where these are rare, keys are read first."""
+    bits, wanted = slots
+    if len(wanted) * BATCH_ROWS >> bits >= _DENSE:
+        for batch, _ in rows_in(source, schema, slots):
+            yield batch.select(range(batch.num_columns - 1))
+        return
+    found = [
+        batch.column(batch.num_columns - 1).to_numpy()
+        for batch, _ in rows_in(source, key_of(schema), slots)
+    ]
+    numbers = np.concatenate(found) if found else np.zeros(0, np.int64)
+    yield from _found(source, schema, numbers, np.ones(len(numbers), np.int32))
 
 
 def _found(

@@ -41,8 +41,9 @@ __all__ = [
     "Numbered",
     "Slots",
     "added",
-    "keys_in",
+    "key_of",
     "proposed",
+    "rows_in",
     "slots_for",
     "unlike",
 ]
@@ -118,10 +119,10 @@ def proposed(
     `groups` says who fetches each.
     """
     for number, source, is_new in sources:
-        schema = new if is_new else old
+        schema = key_of(new if is_new else old)
         first = key_names(schema, new)[0]
         found = []
-        for rows, keys in keys_in(source, schema, slots):
+        for rows, keys in rows_in(source, schema, slots):
             columns = [
                 pa.repeat(pa.scalar(number, pa.int32()), len(keys)),
                 rows.column(rows.num_columns - 1),
@@ -134,16 +135,23 @@ def proposed(
             yield from dealt_places(batch, groups)
 
 
-def keys_in(
+def key_of(schema: Schema) -> Schema:
+    """Return the key's columns alone."""
+    return Schema(schema.key.fields, schema.identifier_ids)
+
+
+def rows_in(
     source: SideSource, schema: Schema, slots: Chosen
 ) -> Iterator[tuple[pa.RecordBatch, Hashes]]:
-    """Yield a source's keys that choose some slots, with their rows' numbers, and their hashes."""
+    """Yield a source's rows whose keys choose some slots, numbered, and the hashes of their keys.
+
+    The schema has the key's columns and those that are wanted.
+    """
     bits, wanted = slots
     there = np.zeros(1 << bits, bool)
     there[wanted] = True
-    key = Schema(schema.key.fields, schema.identifier_ids)
-    for batch in source.numbered(key, None):
-        keys = hash_keys(batch, key)
+    for batch in source.numbered(schema, None):
+        keys = hash_keys(batch, schema)
         chosen = np.flatnonzero(there[_chosen(keys, bits)])
         yield pc.take(batch, arrow_array(chosen)), keys[chosen]
 

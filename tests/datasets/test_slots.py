@@ -88,10 +88,17 @@ def test_rows_that_differ_are_proposed(
         }
 
 
-@given(SIDE, SIDE, st.integers(1, 3), st.integers(1, 4))
+@given(SIDE, SIDE, st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 1 << 20]))
 def test_very_few_are_fetched_at_once_and_paired(
-    old: Side, new: Side, files: int, tasks: int
+    old: Side, new: Side, files: int, tasks: int, dense: int
 ) -> None:
+    """Whether all columns are read at once, or the keys first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_DENSE", dense)
+        check_picked(old, new, files, tasks)
+
+
+def check_picked(old: Side, new: Side, files: int, tasks: int) -> None:
     comparison = Comparison(sources(old, files), sources(new, files), SCHEMA, SCHEMA)
     picking = comparison.picking(tasks, unlike(comparison, tasks, 2))
     assert picking is not None and len(picking) <= tasks
