@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -71,10 +71,9 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.exchange.living_store import LivingStore
-from havasu_vc.history.conflicts import in_columns
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import struct_of
-from havasu_vc.model.diffs import DatasetDiff, count_meta
+from havasu_vc.model.diffs import count_meta
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned
 from havasu_vc.repo.filters import RepoFilter, parse_filters
@@ -282,21 +281,6 @@ class LivingCopy:
         if lost:
             raise uncommitted(lost)
 
-    def diff(
-        self,
-        revision: str | None = None,
-        filters: Sequence[str] = (),
-        *,
-        told: Collection[str] = (),
-    ) -> Iterator[DatasetDiff]:
-        """Yield how each table differs from the dataset that it was made of, or from a revision.
-
-        Datasets that are `told` elsewhere are left out where they are not edited here.
-        """
-        from havasu_vc.checkouts.living_diff import diff_copy
-
-        return diff_copy(self._repo, self._home, revision, filters, told)
-
     # Committing
 
     def commit(self, request: WorkspaceCommitRequest) -> CommitResult:
@@ -501,6 +485,8 @@ class LivingCopy:
                 "does not have it",
                 hints=("`havasu-vc resolve --with=ours` or another side decides it",),
             )
+        from havasu_vc.history.conflicts import in_columns
+
         return pc.take(struct_of(in_columns(struct_of(rows), now, schema)), index)
 
     def require_abort(self) -> None:

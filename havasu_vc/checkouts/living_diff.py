@@ -17,7 +17,6 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import diffs_inside
-from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.revisions import Revision
 
 __all__ = ["diff_copy"]
@@ -69,6 +68,8 @@ def _diff_from(
     told: Collection[str],
 ) -> Iterator[DatasetDiff]:
     """Yield how each table differs from a revision that is not the one that it was made of."""
+    from havasu_vc.repo.transaction import Transaction
+
     wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     before = base_views(repo, old)
     with home.open() as file, Transaction(repo, dry_run=True) as transaction:

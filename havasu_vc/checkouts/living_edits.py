@@ -31,7 +31,7 @@ from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import diff_datasets
-from havasu_vc.history.merge import partners
+from havasu_vc.history.partners import partners
 from havasu_vc.merging import merged_tree
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema

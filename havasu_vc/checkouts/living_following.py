@@ -51,7 +51,7 @@ from havasu_vc.errors import HavasuError, StateError, UncommittedChangesError
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
-from havasu_vc.history.merge import partners
+from havasu_vc.history.partners import partners
 from havasu_vc.merging import MERGED_REF, merged_tree
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of

@@ -14,7 +14,7 @@ from havasu_vc.checkouts.living_following import Held
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import UncommittedChangesError
-from havasu_vc.history.merge import partners
+from havasu_vc.history.partners import partners
 from havasu_vc.merging import KartMerge
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of

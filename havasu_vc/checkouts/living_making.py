@@ -36,7 +36,7 @@ from havasu_vc.errors import (
     StateError,
     nearest,
 )
-from havasu_vc.history.merge import partners
+from havasu_vc.history.partners import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo

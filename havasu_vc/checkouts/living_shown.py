@@ -11,10 +11,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts.living_edits import LayerEdits
 from havasu_vc.errors import SpatialFilterConflictError
+from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
@@ -115,7 +117,8 @@ def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBa
             yield from held
             yield from changes
             return
-    if len({batch.data.schema for batch in held}) != 1:
+    comes_and_goes = any(b.old.null_count for b in held) and any(b.new.null_count for b in held)
+    if not comes_and_goes or len({batch.data.schema for batch in held}) != 1:
         yield from held
         return
     table = pa.Table.from_batches([batch.data for batch in held]).combine_chunks()
@@ -138,12 +141,16 @@ def _pairs(changes: ChangeBatch, key: set[str]) -> dict[int, int]:
         return repr([(name, value) for name, value in sorted(row.items()) if name not in key])
 
     came: dict[str, list[int]] = {}
-    rows = list(zip(changes.old.to_pylist(), changes.new.to_pylist(), strict=True))
-    for place, (old, new) in enumerate(rows):
-        if old is None and new is not None:
-            came.setdefault(rest(new), []).append(place)
+    for place, new in _alone(changes.new, changes.old):
+        came.setdefault(rest(new), []).append(place)
     pairs: dict[int, int] = {}
-    for place, (old, new) in enumerate(rows):
-        if new is None and old is not None and (alike := came.get(rest(old))):
+    for place, old in _alone(changes.old, changes.new):
+        if alike := came.get(rest(old)):
             pairs[place] = alike.pop(0)
     return pairs
+
+
+def _alone(side: pa.StructArray, other: pa.StructArray) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the rows of one side that are not on the other, with their places."""
+    for place in np.flatnonzero(pc.is_null(other)).tolist():
+        yield place, side[place].as_py()

@@ -350,14 +350,17 @@ class Workspace:
         Where a dataset is in a living working copy and a table besides, it is told once, of
         the one that is edited; of both where both are.
         """
-        living, edited = self.living, None
+        place, edited = living_place(self._repo), None
+        living = place is not None and place.exists
         if self.has_tables:
             from havasu_vc.checkouts.edits import diff_workspace, edited_tables
 
-            if living is not None and revision is not None:
+            if living and revision is not None:
                 edited = edited_tables(self._repo)
-        if living is not None:
-            yield from living.diff(revision, filters, told=edited or ())
+        if place is not None and living:
+            from havasu_vc.checkouts.living_diff import diff_copy
+
+            yield from diff_copy(self._repo, place.home(), revision, filters, edited or ())
         if self.has_tables:
             yield from diff_workspace(self._repo, revision, filters, only=edited)
 

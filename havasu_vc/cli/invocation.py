@@ -229,9 +229,10 @@ def load_libraries() -> None:
 
     pygit2 has libgit2 parse whatever certificates this machine trusts, and loads `ssl` to ask
     which, each of which takes ten milliseconds: `git` talks to servers, libgit2 never does. Other
-    libraries do, so nothing else may be loaded meanwhile. numpy spends as much on texts that its
-    functions have for readers, and on types that checkers know without it. `hashlib` loads
-    OpenSSL, and so does `secrets`: 3 MB for a diff, which hashes nothing.
+    libraries do, so nothing else may be loaded meanwhile. It loads `tarfile` for a type's name.
+    numpy spends as much on texts that its functions have for readers, and on types that checkers
+    know without it. `hashlib` loads OpenSSL, and so does `secrets`: 3 MB for a diff, which hashes
+    nothing.
     """
     for name in ("hashlib", "secrets"):
         sys.modules.setdefault(name, _Later(name))
@@ -246,10 +247,12 @@ def load_libraries() -> None:
     ours = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": os.path.dirname(__file__)}
     before = {name: os.environ.get(name) for name in ours}
     none = SimpleNamespace(cafile=None, capath=ours["SSL_CERT_DIR"])
-    loaded, instead = sys.modules.get("ssl"), _Later("ssl")
-    vars(instead).update(DefaultVerifyPaths=type(none), get_default_verify_paths=lambda: none)
+    later = {name: _Later(name) for name in ("ssl", "tarfile")}
+    vars(later["ssl"]).update(DefaultVerifyPaths=type(none), get_default_verify_paths=lambda: none)
+    vars(later["tarfile"]).update(TarFile=object)  # named by a method that no command calls
+    loaded = {name: sys.modules.get(name) for name in later}
     os.environ.update(ours)
-    sys.modules["ssl"] = instead
+    sys.modules.update(later)
     try:
         import_module("pygit2")
     finally:
@@ -258,10 +261,11 @@ def load_libraries() -> None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        if loaded is not None:
-            sys.modules["ssl"] = loaded
-        elif sys.modules.get("ssl") is instead:
-            del sys.modules["ssl"]
+        for name, module in loaded.items():
+            if module is not None:
+                sys.modules[name] = module
+            elif sys.modules.get(name) is later[name]:
+                del sys.modules[name]
 
 
 def _once(note: Callable[[str], None]) -> Callable[[str], None]:

@@ -176,8 +176,8 @@ class LivingFile:
 
     def count(self, seen: Seen) -> int:
         """Return how many rows a table has."""
-        row = self._database.execute(f"SELECT count(*) FROM {quoted(seen.table)}").fetchone()
-        return int(row[0])
+        count = f"SELECT count(*) FROM {quoted(seen.table)}"
+        return int(self._database.execute(count).fetchone()[0])
 
     def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the tables of people's that none of some is."""
@@ -381,6 +381,7 @@ class LivingFile:
         """Write rows in the place of those that have their keys, whose feature ids they keep."""
         if not rows.num_rows:
             return
+        self._database.execute(MANY_PAGES)
         keys = rows.select(list(layer.schema.key.names))
         known = self._fids(seen, layer, keys)
         there = np.array([key in known for key in self._sql_keys(layer, keys)])
@@ -443,6 +444,7 @@ class LivingFile:
 
     def remove(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> None:
         """Remove the rows of some keys."""
+        self._database.execute(MANY_PAGES)
         wanted = self._sql_keys(layer, keys)
         where = " AND ".join(f"{quoted(name)} = ?" for name in layer.schema.key.names)
         if not self.names.kart and exact_columns(self._database, layer.table):
@@ -463,11 +465,9 @@ class LivingFile:
         describe_columns(self._database, layer, seen.table)
         if rows is None or not exact_columns(self._database, seen.layer.table):
             return
-        self._database.execute(
-            f"DELETE FROM {EXACT} WHERE table_name = ? AND fid NOT IN "
-            f"(SELECT rowid FROM {quoted(seen.table)})",
-            (layer.table,),
-        )
+        there = f"SELECT rowid FROM {quoted(seen.table)}"
+        gone = f"DELETE FROM {EXACT} WHERE table_name = ? AND fid NOT IN ({there})"
+        self._database.execute(gone, (layer.table,))
 
     def _fids(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> dict[tuple[Any, ...], int]:
         names = layer.schema.key.names

@@ -44,6 +44,7 @@ from havasu_vc.geo.crs import Crs
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "FEW_PAGES",
     "KART",
     "MANY_PAGES",
     "OURS",
@@ -73,6 +74,8 @@ _NO_STANDARD = "http://www.isotc211.org/2005/gmd"
 COLUMN = "application/x-havasu-vc-column;id="
 """The text that stands as the type of a column in `gpkg_data_columns`, before its id."""
 _APPLICATION, _VERSION = 0x47504B47, 10300
+FEW_PAGES = "PRAGMA cache_size = -256"
+"""Keeps 256 KiB of pages at hand, which stay in the processor: for a table read once through."""
 MANY_PAGES = "PRAGMA cache_size = -65536"
 """Keeps 64 MiB of pages at hand: rows in no order come back to many of them."""
 

@@ -38,6 +38,7 @@ from havasu_vc.history.conflicts import (
     nullable,
     with_columns_back,
 )
+from havasu_vc.history.partners import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema, arrow_type
@@ -50,7 +51,6 @@ __all__ = [
     "conflict_keys",
     "merge_changes",
     "merge_counts",
-    "partners",
     "with_renumbered",
     "with_resolutions",
 ]
@@ -262,21 +262,6 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
             schema=current.schema,
         )
     return _Window(base, ours, theirs, in_base, in_ours, in_theirs, touched, current)
-
-
-def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
-    """Return where each key is among others; null where it is not."""
-    if keys.num_columns == 1:
-        return pc.index_in(keys.column(0), value_set=pc.cast(among.column(0), keys.column(0).type))
-    schema = pa.schema([pa.field(name, keys.column(name).type) for name in keys.schema.names])
-    both = pa.concat_batches([keys.cast(schema), among.cast(schema)])
-    codes = np.zeros(both.num_rows, np.int64)
-    for column in both.columns:
-        encoded = pc.dictionary_encode(column)
-        codes = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    split = keys.num_rows
-    return pc.index_in(arrow_array(codes[:split]), value_set=arrow_array(codes[split:]))
 
 
 def _equal_batches(first: pa.RecordBatch, second: pa.RecordBatch, schema: Schema) -> Mask:

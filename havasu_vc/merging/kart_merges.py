@@ -21,8 +21,9 @@ from havasu_vc.history.conflicts import (
     conflict_columns,
     in_columns,
 )
-from havasu_vc.history.merge import conflict_keys, partners
+from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET
+from havasu_vc.history.partners import partners
 from havasu_vc.merging.kart_stops import (
     KartMerge,
     add_resolves,

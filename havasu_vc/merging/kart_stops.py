@@ -26,8 +26,9 @@ import pyarrow as pa
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import ConflictError, CorruptionError, HavasuError
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
-from havasu_vc.history.merge import conflict_keys, partners
+from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET
+from havasu_vc.history.partners import partners
 from havasu_vc.merging.kart_index import (
     CONFLICTS,
     RESOLVES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.transaction import Transaction
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.results import CommitResult
 
 __all__ = ["EditMaker", "aligned", "commit_edits", "sorted_changes"]
 
@@ -36,6 +37,10 @@ def commit_edits(
     allow_empty: bool = False,
 ) -> CommitResult:
     """Make the edits of some datasets of HEAD, and commit those that change something."""
+    # A diff asks for other things here, and commits nothing.
+    from havasu_vc.repo.results import CommitResult
+    from havasu_vc.repo.transaction import Transaction
+
     with Transaction(repo, dry_run=dry_run) as transaction:
         edits = []
         for path, make in makers:

@@ -34,7 +34,7 @@ from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.geo.areas import FilterArea, LocalArea, parse_area
 from havasu_vc.geo.buffers import Bools
-from havasu_vc.history.merge import partners
+from havasu_vc.history.partners import partners
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader

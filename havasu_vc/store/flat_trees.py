@@ -27,14 +27,13 @@ _FEWEST = 2
 class FlatTree:
     """The entries of one tree, where all have one length; `read` says whether they have."""
 
-    __slots__ = ("_data", "_mode", "_names", "_size")
+    __slots__ = ("_data", "_mode", "_size")
 
-    def __init__(self, data: bytes, mode: bytes, size: int, names: Sequence[bytes]) -> None:
-        """Take a tree's bytes, the mode and the length of an entry, and all names in order."""
+    def __init__(self, data: bytes, mode: bytes, size: int) -> None:
+        """Take a tree's bytes, and the mode and the length of an entry."""
         self._data = data
         self._mode = mode
         self._size = size
-        self._names = names
 
     @property
     def data(self) -> bytes:
@@ -59,12 +58,34 @@ class FlatTree:
         names = _namer(size, len(data) // size, len(mode) + 1).unpack(data)
         if not all(map(lt, names, islice(names, 1, None))):
             return None
-        return cls(data, mode, size, names)
+        # The names are cut out again where they are asked for: a commit of 1,000 rows looks one
+        # up in each of as many trees, and all names would take more memory than these.
+        return cls(data, mode, size)
+
+    def _names(self) -> Sequence[bytes]:
+        """Return all names, in order."""
+        data, size = self._data, self._size
+        return _namer(size, len(data) // size, len(self._mode) + 1).unpack(data)
+
+    def _place(self, name: bytes) -> int:
+        """Return where an entry of that name stands, or would."""
+        data, size, start = self._data, self._size, len(self._mode) + 1
+        end = size - 1 - _ID
+        return bisect_left(
+            range(len(data) // size),
+            name,
+            key=lambda place: data[place * size + start : place * size + end],
+        )
+
+    def _is_at(self, place: int, name: bytes) -> bool:
+        """Whether the entry at a place has that name."""
+        start, end = place * self._size + len(self._mode) + 1, (place + 1) * self._size - 1 - _ID
+        return start < len(self._data) and self._data[start:end] == name
 
     def get(self, name: bytes) -> tuple[bytes, bytes] | None:
         """Return mode and raw id of an entry."""
-        at = bisect_left(self._names, name)
-        if at == len(self._names) or self._names[at] != name:
+        at = self._place(name)
+        if not self._is_at(at, name):
             return None
         end = (at + 1) * self._size
         return self._mode, self._data[end - _ID : end]
@@ -74,12 +95,12 @@ class FlatTree:
         ends = range(self._size, len(self._data) + 1, self._size)
         return {
             name: (self._mode, self._data[end - _ID : end])
-            for name, end in zip(self._names, ends, strict=True)
+            for name, end in zip(self._names(), ends, strict=True)
         }
 
     def texts(self) -> list[tuple[str, str]]:
         """Return name and id of every entry, in order."""
-        names = [name.decode("utf-8", "surrogateescape") for name in self._names]
+        names = [name.decode("utf-8", "surrogateescape") for name in self._names()]
         ends = range(self._size, len(self._data) + 1, self._size)
         return list(zip(names, [self._data[end - _ID : end].hex() for end in ends], strict=True))
 
@@ -95,8 +116,8 @@ class FlatTree:
             new = changes[name]
             if len(name) != length or (new is not None and new[0] != self._mode):
                 return None
-            at = bisect_left(self._names, name)
-            there = at < len(self._names) and self._names[at] == name
+            at = self._place(name)
+            there = self._is_at(at, name)
             pieces.append(self._data[done : at * self._size])
             if new is not None:
                 pieces.append(b"%s %s\0%s" % (self._mode, name, new[1]))

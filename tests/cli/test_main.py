@@ -71,6 +71,17 @@ def test_starting_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert modules & HEAVY == set()
 
 
+def test_what_git_loads_later_is_whole_for_others() -> None:
+    asked = (
+        "import sys; from havasu_vc.cli.invocation import load_libraries; load_libraries()\n"
+        "assert 'pygit2' in sys.modules and not {'ssl', 'tarfile'} & sys.modules.keys()\n"
+        "import ssl, tarfile, pygit2.repository as git\n"
+        "assert tarfile.TarFile.taropen and ssl.get_default_verify_paths().openssl_cafile\n"
+        "assert git.tarfile.TarInfo is tarfile.TarInfo"
+    )
+    subprocess.run([sys.executable, "-c", asked], cwd=ROOT, check=True)
+
+
 def test_shells_are_answered() -> None:
     done = start(_HAVASU_VC_COMPLETE="zsh_complete", COMP_WORDS="havasu-vc st", COMP_CWORD="1")
 

@@ -15,6 +15,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.cli.errors import OPTIONS_OF_GIT
+from havasu_vc.exchange.living_home import GeoPackageHome
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
@@ -93,6 +94,14 @@ def test_it_holds_what_head_has(repo: Path, run: Run) -> None:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         near = "SELECT id FROM rtree_points_geom WHERE maxx > 174.55 AND maxx < 174.7"
         assert database.execute(near).fetchall() == [(2,)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="tells what is mapped on Linux")
+def test_looking_at_it_does_not_map_it(repo: Path) -> None:
+    # All rows are counted at each look, so that all of the file would be in memory.
+    with GeoPackageHome(repo / "repo.gpkg", kart=(repo / ".kart").exists()).open() as file:
+        assert file.other_tables(()) == ("points",)
+        assert "repo.gpkg" not in Path("/proc/self/maps").read_text()
 
 
 def test_git_passes_over_it(repo: Path) -> None:
