@@ -48,13 +48,14 @@ from havasu_vc.exchange.edit_values import (
     refuse_equal_names,
     restore_exact,
 )
-from havasu_vc.exchange.export import Written, replacing
+from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.exchange.gdal import open_stream, write_stream
 from havasu_vc.exchange.gdal_writer import geometry_options, layer_metadata
 from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import find_vector_files, quoted, read_only
 from havasu_vc.exchange.ogr_values import ValueCheck, refuse_odd_values
+from havasu_vc.exchange.replacing import replacing
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.arrow import arrow_schema

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.exchange.export import Written, replacing
+from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.geotiff import use_rasterio
+from havasu_vc.exchange.replacing import replacing
 from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster, parse_rasters
 from havasu_vc.geo.raster_v1_outlines import Outline, parse_outlines
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels

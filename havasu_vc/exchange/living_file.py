@@ -25,6 +25,7 @@ from havasu_vc.exchange.edit_state import (
     table_columns,
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
+from havasu_vc.exchange.living_index import index_cells, pack_index
 from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
@@ -37,10 +38,8 @@ from havasu_vc.exchange.living_tables import (
     describe_layer,
     drop_layer,
     drop_table,
-    index_cells,
     index_triggers,
     insert_rows,
-    pack_index,
     tables_of_people,
     track_triggers,
 )
@@ -301,7 +300,7 @@ class LivingFile:
     def make(self, layer: Layer, batches: Iterable[pa.RecordBatch]) -> int:
         """Make a layer with all of its rows; return how many there are."""
         create_layer(self._database, layer)
-        pieces, count = [], 0
+        cells, count = bytearray(), 0
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -311,11 +310,11 @@ class LivingFile:
                 self._database.execute(MANY_PAGES)
             count += batch.num_rows
             if bounds is not None:
-                pieces.append(index_cells(numbers, bounds))
+                cells += index_cells(numbers, bounds)
                 self._widen(layer, bounds)
         geometry = layer.geometry
         if geometry is not None:
-            pack_index(self._database, layer.table, geometry.name, pieces)
+            pack_index(self._database, layer.table, geometry.name, cells)
             for statement in index_triggers(layer.table, geometry.name, layer.fid):
                 self._database.execute(statement)
         self.track(layer)

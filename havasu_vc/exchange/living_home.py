@@ -43,7 +43,7 @@ class GeoPackageHome:
     @contextmanager
     def create(self) -> Iterator[LivingFile]:
         """Make it in a block, in the place of one that is there; whole after it, or as before."""
-        from havasu_vc.exchange.export import replacing
+        from havasu_vc.exchange.replacing import replacing
 
         path = self._path
         if path.suffix.lower() != ".gpkg":

@@ -32,7 +32,6 @@ from functools import lru_cache
 from itertools import chain, islice
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import HavasuError
@@ -59,10 +58,9 @@ __all__ = [
     "drop_index",
     "drop_layer",
     "drop_table",
-    "index_cells",
+    "index_name",
     "index_triggers",
     "insert_rows",
-    "pack_index",
     "tables_of_people",
     "track_triggers",
 ]
@@ -372,21 +370,11 @@ def _key(side: str, key: Sequence[str], layer: Layer) -> str:
     return f"json_array({', '.join(parts)})"
 
 
-_CELL = np.dtype([("id", np.int64), ("box", np.float32, 4)])
-_STORED_CELL = np.dtype([("id", ">i8"), ("box", ">f4", 4)])
-_NODE_BYTES, _MOST_CELLS, _FULL = 4 + 51 * _CELL.itemsize, 51, 46
 _FUNCTIONS = ("ST_MinX", "ST_MinY", "ST_MaxX", "ST_MaxY")
 _POINTS = (1, 1001, 2001, 3001)
 """The types of points in WKB: flat, with z, with m, with both."""
 
 _TOGETHER, _MOST_MARKS = 60, 990
-_NODES_AT_ONCE, _ROWS_AT_ONCE = 1 << 11, 1 << 16
-"""So many are values of Python at a time, which take more room than numbers of numpy's."""
-
-Boxes = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
-Cells = npt.NDArray[np.void]
-"""Rows of an R-tree: `id`, and as `box` minx, maxx, miny, maxy, no smaller than it was."""
 
 
 def index_name(table: str, column: str) -> str:
@@ -435,55 +423,6 @@ def index_triggers(table: str, column: str, fid: str) -> Iterator[str]:
         yield f"CREATE TRIGGER {name} AFTER {event} ON {t} WHEN {when} BEGIN {what} END"
 
 
-def index_cells(ids: Sequence[int], boxes: Boxes) -> Cells:
-    """Return rows as an R-tree holds them; `boxes` are xmin, ymin, xmax, ymax, NaN for none."""
-    there = ~np.isnan(boxes).any(axis=1)
-    cells = np.empty(int(there.sum()), _CELL)
-    cells["id"] = np.array(ids, np.int64)[there]
-    cells["box"] = _outwards(boxes[there])
-    return cells
-
-
-def pack_index(database: sqlite3.Connection, table: str, column: str, pieces: list[Cells]) -> None:
-    """Fill an R-tree that is empty; the pieces are used up, so that they take no room."""
-    cells = np.concatenate([*pieces, np.empty(0, _CELL)])
-    pieces.clear()
-    if not len(cells):
-        return
-    # SQLite appends to a table whose rows come by their numbers; they often are in order.
-    if (np.diff(cells["id"]) < 0).any():
-        cells = cells[np.argsort(cells["id"], kind="stable")]
-    name = index_name(table, column)
-    ids, order = cells["id"].copy(), _tiles(cells["box"])
-    cells = cells[order]
-    database.execute(f"DELETE FROM {quoted(f'{name}_node')}")
-    depth, following, owners = 0, 2, "rowid"
-    while True:
-        is_root = len(cells) <= _MOST_CELLS
-        count = 1 if is_root else -(-len(cells) // _FULL)
-        cuts = np.linspace(0, len(cells), count + 1).astype(np.int64)
-        first = 1 if is_root else following
-        numbers = np.arange(first, first + count)
-        for start in range(0, count, _NODES_AT_ONCE):
-            some = slice(start, start + _NODES_AT_ONCE)
-            blobs = _nodes(cells, cuts[start : start + _NODES_AT_ONCE + 1], depth if is_root else 0)
-            insert_rows(database, f"{name}_node", (numbers[some].tolist(), blobs))
-        owner = np.empty(len(cells), np.int64)
-        owner[order] = np.repeat(numbers, np.diff(cuts))
-        for start in range(0, len(cells), _ROWS_AT_ONCE):
-            some = slice(start, start + _ROWS_AT_ONCE)
-            insert_rows(database, f"{name}_{owners}", (ids[some].tolist(), owner[some].tolist()))
-        if is_root:
-            return
-        box = cells["box"]
-        cells = np.empty(count, _CELL)
-        cells["id"] = ids = numbers
-        order = np.arange(count)
-        for axis, reduce in enumerate((np.minimum, np.maximum) * 2):
-            cells["box"][:, axis] = reduce.reduceat(box[:, axis], cuts[:-1])
-        depth, following, owners = depth + 1, following + count, "parent"
-
-
 def insert_rows(
     database: sqlite3.Connection,
     table: str,
@@ -501,45 +440,6 @@ def insert_rows(
             f"INSERT INTO {into} VALUES {', '.join([row] * rows)}",
             (tuple(islice(values, rows * width)) for _ in range(times)),
         )
-
-
-def _tiles(boxes: npt.NDArray[np.float32]) -> Ids:
-    """Return an order in which rows that are near each other come together."""
-    with np.errstate(invalid="ignore"):  # a box that is everywhere has no middle
-        x, y = (boxes[:, axis] / 2 + boxes[:, axis + 1] / 2 for axis in (0, 2))
-    slices = max(1, round((len(boxes) / _FULL) ** 0.5))
-    size = -(-len(boxes) // slices)
-    order = np.argsort(x)
-    for first in range(0, len(order), size):
-        within = order[first : first + size]
-        order[first : first + size] = within[np.argsort(y[within])]
-    return order
-
-
-def _outwards(boxes: Boxes) -> npt.NDArray[np.float32]:
-    """Return minx, maxx, miny, maxy in single precision, no box smaller than it was."""
-    wide = boxes[:, [0, 2, 1, 3]]
-    found = wide.astype(np.float32)
-    down, up = np.float32(-np.inf), np.float32(np.inf)
-    for axes, towards, wrong in (([0, 2], down, np.greater), ([1, 3], up, np.less)):
-        part = found[:, axes]
-        found[:, axes] = np.where(
-            wrong(part.astype(np.float64), wide[:, axes]), np.nextafter(part, towards), part
-        )
-    return found
-
-
-def _nodes(cells: Cells, cuts: Ids, depth: int) -> list[bytes]:
-    """Return the nodes that hold some cells each; only the root says how deep the tree is."""
-    data = cells[cuts[0] : cuts[-1]].astype(_STORED_CELL).tobytes()
-    cuts = cuts - cuts[0]
-    size = _STORED_CELL.itemsize
-    return [
-        (struct.pack(">HH", depth, end - start) + data[start * size : end * size]).ljust(
-            _NODE_BYTES, b"\0"
-        )
-        for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-    ]
 
 
 # Functions that triggers call, of GeoPackage's geometries

@@ -47,7 +47,7 @@ from havasu_vc.exchange.edit_copy import (
     write_edit_copy,
 )
 from havasu_vc.exchange.edit_state import STYLES, Move, move_state, other_tables, read_states
-from havasu_vc.exchange.export import require_unheld
+from havasu_vc.exchange.replacing import require_unheld
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.history.diff import diff_datasets

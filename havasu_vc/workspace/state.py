@@ -24,15 +24,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from havasu_vc.errors import StateError, UnsupportedVersionError
+from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.repository import GitRepository
-
-if TYPE_CHECKING:
-    from havasu_vc.formats.iceberg.values import Flavour
 
 __all__ = [
     "DeleteBatch",
@@ -225,8 +223,6 @@ def _identity_to_json(known: FileIdentity) -> list[int]:
 
 def parse_state(data: bytes, where: str) -> WorkspaceState:
     """Return the state of a document."""
-    from havasu_vc.formats.iceberg.values import Flavour  # most repositories have no document
-
     try:
         value = json.loads(data)
         if value["format"] != FORMAT:
@@ -260,8 +256,6 @@ def _layout(value: dict[str, Any]) -> TableLayout:
 
 
 def _table(path: str, value: dict[str, Any]) -> TableState:
-    from havasu_vc.formats.iceberg.values import Flavour
-
     return TableState(
         path,
         str(value["commit"]),

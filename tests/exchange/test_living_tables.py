@@ -7,8 +7,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from havasu_vc.exchange import living_tables
-from havasu_vc.exchange.living_tables import add_functions, create_index, index_cells, pack_index
+from havasu_vc.exchange import living_index
+from havasu_vc.exchange.living_index import index_cells, pack_index
+from havasu_vc.exchange.living_tables import add_functions, create_index
 
 NAN = float("nan")
 
@@ -63,15 +64,16 @@ def test_the_box_of_a_geometry(shape: bytes, box: tuple[float, ...] | None) -> N
 def test_an_index_that_is_packed_finds_what_is_there(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(living_tables, "_NODES_AT_ONCE", 7)
-    monkeypatch.setattr(living_tables, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(living_index, "_NODES_AT_ONCE", 7)
+    monkeypatch.setattr(living_index, "_ROWS_AT_ONCE", 100)
     random = np.random.default_rng(count)
     low = random.uniform(-180, 180, (count, 2))
     boxes = np.hstack([low, low + random.uniform(0, 2, (count, 2))])
     boxes[::9] = np.nan
     ids = random.permutation(count) + 1
     half = count // 2
-    cells = [index_cells(ids[a:b].tolist(), boxes[a:b]) for a, b in ((0, half), (half, count))]
+    cells = bytearray(index_cells(ids[:half].tolist(), boxes[:half]))
+    cells += index_cells(ids[half:].tolist(), boxes[half:])
     west, south, east, north = -30.0, -20.0, 60.0, 70.0
     touches = (boxes[:, :2] <= [east, north]).all(axis=1)
     touches &= (boxes[:, 2:] >= [west, south]).all(axis=1)
