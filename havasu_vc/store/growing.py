@@ -47,8 +47,8 @@ class Grown:
 
     path: Path
     """Its file."""
-    data: bytes
-    """The file but for the sum at its end."""
+    data: memoryview
+    """The file but for the sum at its end, of which nothing is copied."""
     ids: npt.NDArray[np.bytes_]
     """Sorted."""
     offsets: npt.NDArray[np.uint64]
@@ -74,14 +74,14 @@ def find_grown(objects: Path, coming: int) -> Grown | None:
 
 
 def _read(path: Path) -> Grown:
-    data, index = path.read_bytes(), path.with_suffix(".idx").read_bytes()
+    data, index = memoryview(path.read_bytes()), path.with_suffix(".idx").read_bytes()
     if (
         hashlib.sha1(data[:-_SUM]).digest() != data[-_SUM:]
         or index[-2 * _SUM : -_SUM] != data[-_SUM:]
     ):
         raise ValueError(f"{path} is damaged")
     count = int.from_bytes(data[8:_HEAD])
-    if len(index) != _FAN + 28 * count + 2 * _SUM or data[:8] != b"PACK\0\0\0\2":
+    if len(index) != _FAN + 28 * count + 2 * _SUM or bytes(data[:8]) != b"PACK\0\0\0\2":
         raise ValueError(f"{path} is none of ours")
     ids = np.frombuffer(index, "S20", count, _FAN)
     checks = np.frombuffer(index, ">u4", count, _FAN + 20 * count)

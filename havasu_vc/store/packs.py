@@ -65,7 +65,7 @@ class PackWriter:
     def __init__(self, folder: Path, upon: Grown | None = None) -> None:
         """Begin a pack that will stand in `folder`, with what another one has."""
         self._folder = folder
-        self._before = b"" if upon is None else upon.data
+        self._before = memoryview(b"") if upon is None else upon.data
         with reporting_storage_errors(folder):
             folder.mkdir(exist_ok=True)
             number, name = tempfile.mkstemp(prefix="tmp_pack_havasu_", dir=folder)
@@ -100,7 +100,7 @@ class PackWriter:
 
     def _base_of(self, offset: int) -> int | None:
         """Return where the base of a delta begins; None for what is stored whole."""
-        number, _, at = _parse_object_header(self._before[offset : offset + 32])
+        number, _, at = _parse_object_header(bytes(self._before[offset : offset + 32]))
         if number != _DELTA:
             return None
         at += offset
