@@ -33,6 +33,7 @@ from havasu_vc.exchange.sources import xml_metadata
 from havasu_vc.geo.crs import Crs, is_geographic, parse_crs, same_crs
 from havasu_vc.geo.reproject import outside
 from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import among, arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.hashing import Hashes
@@ -65,6 +66,10 @@ MOST_ROWS = 5_000_000
 """Rows that are looked at; an import itself finds what comes behind them."""
 NAMED = 3
 """Keys that are named of those that several rows share."""
+SEEN_BITS = 25
+"""Each hash of a key falls on one of so many places, as a power of two, to find those seen."""
+MOST_SUSPECTS = 1_000_000
+"""Hashes of keys, at most, that are counted."""
 SAMPLE = 65_536
 """Rows whose values tell whether a column was renamed."""
 ALIKE = 0.9
@@ -157,52 +162,80 @@ def with_rows_named(
 
 def _doubled(source: Source, key: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
     """Return what is wrong with the keys of a source, and what tells more."""
-    parts, seen = [], 0
-    for batch in _rows(source, key):
-        for name in key:
-            if batch.column(name).null_count:
-                row = seen + pc.indices_nonzero(pc.is_null(batch.column(name)))[0].as_py() + 1
-                return f"row {row:,} has no value in its key column {name!r}", ()
-        parts.append(_hashes(batch, source.schema, key))
-        seen += batch.num_rows
-    if not parts:
+    null, alike = _suspects(source, key)
+    if null is not None:
+        return null, ()
+    if not len(alike):
         return None
-    hashes = np.concatenate(parts)
-    order = np.argsort(hashes, kind="stable")
-    again = np.flatnonzero(hashes[order][1:] == hashes[order][:-1]) + 1
-    if not len(again):
-        return None
-    doubled = np.unique(hashes[order][again])
-    rows = np.sort(np.flatnonzero(np.isin(hashes, doubled)))
-    total, rows = len(rows), rows[np.argsort(hashes[rows], kind="stable")]
-    groups: dict[str, list[int]] = {}
-    values = _keys_at(source, key, np.sort(rows))
-    for row in np.sort(rows).tolist():
-        groups.setdefault(values[row], []).append(row + 1)
-    shared = {name: places for name, places in groups.items() if len(places) > 1}
+    counts, firsts = _counted(source, key, alike)
+    doubled = np.flatnonzero(counts > 1)
+    few = np.sort(alike[doubled[np.argsort(firsts[doubled])[:NAMED]]])
+    # Two keys may hash alike.
+    shared = {name: at for name, at in _places(source, key, few).items() if len(at) > 1}
     if not shared:
         return None
     named = [
         f"{name} in rows {', '.join(f'{row:,}' for row in places[:NAMED])}"
         + (" and more" if len(places) > NAMED else "")
-        for name, places in list(shared.items())[:NAMED]
+        for name, places in shared.items()
     ]
-    first = next(iter(shared))
-    more = f"; {len(doubled):,} keys are doubled, of {total:,} rows" if len(doubled) > NAMED else ""
+    first, least = next(iter(shared)), "at least " if len(alike) == MOST_SUSPECTS else ""
+    total = f"{least}{len(doubled):,} keys are doubled, of {int(counts[doubled].sum()):,} rows"
+    more = f"; {total}" if len(doubled) > NAMED else ""
     return f"the key {first} is there twice", (f"doubled: {'; '.join(named)}{more}",)
 
 
-def _keys_at(source: Source, key: Sequence[str], rows: npt.NDArray[np.int64]) -> dict[int, str]:
-    """Return the keys of some rows as text, of the first thousand."""
-    found: dict[int, str] = {}
-    seen = 0
-    wanted = rows[:1000]
+def _suspects(source: Source, key: Sequence[str]) -> tuple[str | None, Hashes]:
+    """Return what is said of a row without a key, and ascending hashes that may be there twice.
+
+    However many rows there are, a bit stands for each hash seen; some hashes have the same bit.
+    """
+    seen = np.zeros(1 << SEEN_BITS, np.bool_)
+    found, row = np.empty(0, np.uint64), 0
     for batch in _rows(source, key):
-        inside = wanted[(wanted >= seen) & (wanted < seen + batch.num_rows)]
-        chosen = pc.take(batch, pa.array(inside - seen))
-        for row, values in zip(inside.tolist(), chosen.to_pylist(), strict=True):
-            found[row] = ",".join(str(values[name]) for name in key)
-        seen += batch.num_rows
+        for name in key:
+            if batch.column(name).null_count:
+                place = row + pc.indices_nonzero(pc.is_null(batch.column(name)))[0].as_py() + 1
+                return f"row {place:,} has no value in its key column {name!r}", found
+        hashes, times = np.unique(_hashes(batch, source.schema, key), return_counts=True)
+        bits = hashes >> np.uint64(64 - SEEN_BITS)
+        again = hashes[(times > 1) | seen[bits]]
+        seen[bits] = True
+        room = MOST_SUSPECTS - len(found)
+        found = np.union1d(found, np.setdiff1d(again, found)[:room])
+        row += batch.num_rows
+    return None, found
+
+
+def _counted(
+    source: Source, key: Sequence[str], hashes: Hashes
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return how many rows have a key of each of some ascending hashes, and the first that has."""
+    counts, firsts = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
+    row = 0
+    for batch in _rows(source, key):
+        found = _hashes(batch, source.schema, key)
+        rows = np.flatnonzero(among(found, hashes))
+        places, first = np.unique(np.searchsorted(hashes, found[rows]), return_index=True)
+        new = counts[places] == 0
+        firsts[places[new]] = row + rows[first[new]]
+        counts += np.bincount(np.searchsorted(hashes, found[rows]), minlength=len(hashes))
+        row += batch.num_rows
+    return counts, firsts
+
+
+def _places(source: Source, key: Sequence[str], hashes: Hashes) -> dict[str, list[int]]:
+    """Return the first rows, counted from 1, of each key that has one of a few hashes, as text."""
+    found: dict[str, list[int]] = {}
+    row = 0
+    for batch in _rows(source, key):
+        rows = np.flatnonzero(among(_hashes(batch, source.schema, key), hashes))
+        chosen = pc.take(batch.select(list(key)), arrow_array(rows))
+        for number, values in zip(rows.tolist(), chosen.to_pylist(), strict=True):
+            places = found.setdefault(",".join(str(values[name]) for name in key), [])
+            if len(places) <= NAMED:
+                places.append(row + number + 1)
+        row += batch.num_rows
     return found
 
 

@@ -219,6 +219,13 @@ def test_rows_that_share_a_key_are_named(run: Run, repo: Path, tmp_path: Path) -
         refused = run("import", empty, *arguments)
         assert "row 4 has no value in its key column 'id'" in refused.stderr
 
+    keys = [9, *[5] * 1500, *range(10, 14), *range(10, 14), 9]
+    many = write(tmp_path / "many.csv", "\n".join(["id", *map(str, keys), ""]))
+    refused = run("import", many, "--primary-key", "id")
+    assert "the key 9 is there twice" in refused.stderr
+    told = "doubled: 9 in rows 1, 1,510; 5 in rows 2, 3, 4 and more; 10 in rows 1,502, 1,506; "
+    assert f"{told}6 keys are doubled, of 1,510 rows" in refused.stderr
+
 
 def test_a_geometry_that_is_none_is_named(run: Run, repo: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "w.csv", "id,wkt\n7,POINT(1 1)\n8,PINT (1 2\n")
