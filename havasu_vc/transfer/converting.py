@@ -29,7 +29,7 @@ from functools import partial
 from havasu_vc.checkouts import TREE, data_files, havasu_difference, havasu_edit
 from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.folder import TreeFolder, edited
-from havasu_vc.datasets.havasu.far import where_it_is
+from havasu_vc.datasets.havasu.far import as_read
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kinds import DatasetKind, kind_named, kind_told_by, require_kind
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -81,9 +81,7 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
                 base = _origin(view, wanted)
-                files = view.in_files
-                there = view if files is None else where_it_is(files, apart=engine.apart)
-                edit = rows_in_git(there, wanted, base, engine)
+                edit = rows_in_git(as_read(view), wanted, base, engine)
                 internals = {view.path: None if base is None else _tree(base)}
                 merge = MergedTree({}, internals, (), {view.path: wanted.marker})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
@@ -322,7 +320,7 @@ class _Replay:
     def _view(self, folder: DatasetFolder, identity: str) -> Dataset:
         view = self.repo.view(folder, identity[:10]).with_storage(self.transaction.storage)
         view.check_guard()
-        return view
+        return as_read(view)
 
     def _tree(self, folder: DatasetFolder, identity: str, before: Sequence[_State]) -> str:
         """Return the tree of a version in the new kind, made of the one before where it can be."""
@@ -379,7 +377,9 @@ class _Replay:
         kind = kind_named(self.kind)
         if before is not None and before.kind == view.kind:
             base = kind.open(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
-            if before.schema.identifier_ids == view.schema.identifier_ids and base.key:
+            keys = [set(each.schema.identifier_ids) for each in (before, view, base)]
+            # Without a key rows got one of their own in git, which those that are read lack.
+            if base.key and keys[0] == keys[1] == keys[2]:
                 edit = rows_in_git(view, kind, base, self.engine, before=before)
                 return edit_tree(self.sink, tree, edit.blobs)
         return edit_tree(self.sink, None, rows_in_git(view, kind, None, self.engine).blobs)

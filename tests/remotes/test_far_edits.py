@@ -129,6 +129,12 @@ def test_no_file_of_the_table_comes_for_an_edit_of_a_few_rows(
     assert rows(last, "points") == wanted_rows
 
     here = files(lazy)
+    run(lazy, "convert", "loose", "--to", "kart", "--history")
     run(lazy, "convert", "points", "--to", "kart")
     assert files(lazy) == here, "what becomes git's objects is read in the bucket"
     assert rows(reopened(lazy), "points") == wanted_rows
+    run(lazy, "convert", "points", "--to", "havasu")
+    reopened(lazy).push()
+    newest = clone(server, tmp_path / "newest", data_url=f"{url}/data")
+    assert list(newest.fsck(full=True)) == []
+    assert rows(newest, "points") == wanted_rows
