@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import may_write
 from havasu_vc.store.files import DataFileStore, LinkedFiles
+from havasu_vc.store.object_urls import folder_below
 from havasu_vc.store.trees import ObjectSink
 
 __all__ = ["Fetcher", "Storage"]
@@ -57,6 +58,8 @@ class Storage:
     """Whether nothing of what is written is to stay, as in a dry run."""
     allowed: tuple[str, ...] = ()
     """Folders outside with files that may be read where a commit links to them."""
+    tried: set[str] = field(default_factory=set, compare=False)
+    """Folders of a bucket in which others wrote what is only tried: whoever tries removes them."""
     memory: dict[str, Any] = field(default_factory=dict, compare=False)
     """Findings in files that are soon asked for again, by who keeps them."""
 
@@ -69,6 +72,20 @@ class Storage:
     def settled(self) -> DataFileStore:
         """Delete files that were derived from others (`datasets.havasu.settling`)."""
         return DataFileStore(self.files.root / "settled")
+
+    def put_at(self, url: str, *, apart: bool) -> str | None:
+        """Return where those write who may write to a bucket; None where that is this machine.
+
+        What is only tried stays here if it can. Those who work `apart` write it to a folder of
+        its own in the bucket, so that nothing is taken away which somebody else has put.
+        """
+        if not self.trial:
+            return url
+        if not apart:
+            return None
+        folder = folder_below(url, f"temporary/{self.staging.root.name}")
+        self.tried.add(folder)
+        return folder
 
     def keys_in(self, scratch: Path) -> Path:
         """Return where key caches are made: in a folder where the repository is read-only.

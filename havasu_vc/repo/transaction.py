@@ -103,6 +103,7 @@ class Transaction:
             sink=self._objects,
             folds=self.head.branch == default_branch(self._git),
             trial=self._dry_run,
+            tried=set(),
         )
         """Where this commit's files wait, and the objects of rows that are git objects."""
         return self
@@ -113,6 +114,10 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for folder in self.storage.tried:
+            from havasu_vc.store.object_systems import remove_folder
+
+            self._stack.callback(remove_folder, folder)
         self._stack.close()
         full = None if error is None else no_room(error)
         if full is not None:

@@ -30,11 +30,11 @@ from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from havasu_vc.errors import HavasuError, MissingProgramError, StorageError
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.object_urls import Arguments, shown_url, system_arguments
+from havasu_vc.store.object_urls import Arguments, folder_below, shown_url, system_arguments
 
 __all__ = [
     "MOST_OF_AN_ANSWER",
@@ -45,6 +45,7 @@ __all__ = [
     "object_size",
     "object_system",
     "put_object",
+    "remove_folder",
     "remove_object",
     "reporting_store_errors",
     "url_below",
@@ -286,6 +287,13 @@ def remove_object(url: str) -> None:
         system.delete_file(path)
 
 
+def remove_folder(url: str) -> None:
+    """Remove what is below a URL, if anything is."""
+    system, path = object_system(url)
+    with reporting_store_errors(shown_url(url), "removed"), suppress(FileNotFoundError):
+        system.delete_dir(path)
+
+
 def put_object(url: str, content: Path | bytes) -> None:
     """Make an object, of a file or of bytes, unless there is one of its name."""
     if _emulated(url, os.environ):
@@ -426,9 +434,7 @@ def may_put(url: str) -> bool:
 @lru_cache(maxsize=16)
 def _probe(url: str) -> None:
     """Make and remove an object, once for each process: what cannot be done is said at once."""
-    parts = urlsplit(url)
-    path = f"{parts.path.rstrip('/')}/temporary/{uuid.uuid4().hex}"
-    probe = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    probe = folder_below(url, f"temporary/{uuid.uuid4().hex}")
     try:
         put_object(probe, b"probe")
         remove_object(probe)
@@ -445,6 +451,4 @@ def url_below(url: str, file: str) -> str:
     >>> url_below("s3://bucket/data?region=x", "abcd")
     's3://bucket/data/objects/ab/cd/abcd?region=x'
     """
-    parts = urlsplit(url)
-    path = f"{parts.path.rstrip('/')}/objects/{file[:2]}/{file[2:4]}/{file}"
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return folder_below(url, f"objects/{file[:2]}/{file[2:4]}/{file}")

@@ -23,6 +23,7 @@ __all__ = [
     "SCHEMES",
     "Arguments",
     "AwsSettings",
+    "folder_below",
     "in_bucket",
     "is_url",
     "s3_settings",
@@ -56,6 +57,17 @@ def in_bucket(place: str) -> bool:
     (True, False)
     """
     return is_url(place) and not place.startswith("file:")
+
+
+def folder_below(url: str, name: str) -> str:
+    """Return the URL of a folder, or a file, below one.
+
+    >>> folder_below("s3://bucket/data/?region=x", "temporary/a")
+    's3://bucket/data/temporary/a?region=x'
+    """
+    parts = urlsplit(url)
+    path = f"{parts.path.rstrip('/')}/{name}"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
 def with_endpoint(url: str, environment: Mapping[str, str]) -> str:

@@ -369,8 +369,8 @@ def _fresh(
     new = kind.new(path, source.schema, storage, meta=meta, hilbert=hilbert, declared=types)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
     far = engine.distributed and storage.on_demand and request.replace_ids is None
-    far = far and (engine.apart or not storage.trial)
-    url = far_place(repo) if far else None
+    place = far_place(repo) if far else None
+    url = None if place is None else storage.put_at(place, apart=engine.apart)
     if url is not None and new.files is not None:
         names, size = list(new.schema.key.names), source.input_bytes
         keys = source.tasks(names) if names else []

@@ -27,6 +27,7 @@ from tests.spark.clusters import (
     shared,
     standalone,
 )
+from tests.spark.driving import objects
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -453,4 +454,12 @@ def test_commands_run_on_the_cluster(cluster: Cluster, monkeypatch: pytest.Monke
     )
     taken = json.loads(said)["havasu.import/v1"]["understood"]["commands"]
     assert (taken["key"], taken["keyFrom"]) == (["id"], "found")
+
+    data = cluster.data("commands")
+    before = objects(data)
+    source = ("import", "s3://cluster/commands.parquet")
+    run(*source, "first", "--primary-key", "id", "--dry-run", *there)
+    run(*source, "big", "--replace", "--dry-run", *there)
+    # An empty folder is all that stays of what was tried.
+    assert objects(data) - before <= {"cluster/commands/temporary"}
     assert files(repo) == [], "no data file came to the driver"

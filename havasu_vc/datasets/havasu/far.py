@@ -114,13 +114,10 @@ def url_of(view: Dataset) -> str | None:
 
 
 def put_at(view: Dataset) -> str | None:
-    """Return the URL where those who edit a dataset write; None where they write on this machine.
-
-    What is only tried stays here if it can, so that nothing of it is left in the bucket.
-    """
+    """Return the URL where those who edit a dataset write; None where this machine has it."""
     if not isinstance(view, FarDataset) or not view.writes:
         return None
-    return None if view.storage.trial and not view.apart else view.url
+    return view.storage.put_at(view.url, apart=view.apart)
 
 
 def is_apart(view: Dataset) -> bool:
