@@ -68,6 +68,7 @@ import os, signal, sys, threading
 from havasu_vc import Repo
 from havasu_vc.datasets import matching
 from havasu_vc.datasets.havasu import diff
+from havasu_vc.engine import spark_matching
 from havasu_vc.spark import changes
 from tests.spark.driving import executors, in_background, kill_in_stage, pythons, started
 
@@ -91,10 +92,24 @@ def hold(stopping):
             for process in pythons(executor):
                 os.kill(process, signal.SIGSTOP)
 
+unlike_slots = spark_matching._unlike_slots
+
+def unlike_slots_and_kills(*sides):
+    # While sums of hashes are added up, and again in the stage that comes next.
+    before = set(executors(worker))
+    stopping = in_background(kill_in_stage, spark, worker, 1)
+    found = unlike_slots(*sides)
+    stopping.set()
+    assert before and not before & set(executors(worker)), "none was killed meanwhile"
+    in_background(kill_in_stage, spark, worker, 1)
+    return found
+
 spark.range(0, 4, 1, 4).mapInArrow(lambda batches: batches, "id long").collect()
 stopping = threading.Event()
 if what == "slow":
     stopping = in_background(hold)
+if what == "slots":
+    spark_matching.FEW_ROWS, spark_matching._unlike_slots = 0, unlike_slots_and_kills
 if what.isdigit():
     stopping = in_background(kill_in_stage, spark, worker, 1 + int(what))
 for row in changes(spark, repo, "curve", "HEAD^...HEAD").collect():
@@ -211,11 +226,11 @@ def pushed(repo: Repo, path: Path) -> Repo:
     return here
 
 
-@pytest.mark.parametrize("what", ["nothing", "slow", "0", "3"])
+@pytest.mark.parametrize("what", ["nothing", "slow", "slots", "3"])
 def test_what_differs_is_found(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Also where a worker stands still, with speculation, or dies in a stage of the comparison."""
+    """Also where a worker stands still, with speculation, or dies in stages of the comparison."""
     repo = shared(cluster, f"compared-{what}", monkeypatch)
     found = run_on(cluster, COMPARE, repo.path, cluster.worker, what)
 
