@@ -472,9 +472,7 @@ def test_commands_run_on_the_cluster(cluster: Cluster, monkeypatch: pytest.Monke
 
     data = cluster.data("commands")
     before = objects(data)
-    source = ("import", "s3://cluster/commands.parquet")
-    run(*source, "first", "--primary-key", "id", "--dry-run", *there)
-    run(*source, "big", "--replace", "--dry-run", *there)
+    run("import", "s3://cluster/commands.parquet", "big", "--replace", "--dry-run", *there)
     # An empty folder is all that stays of what was tried.
     assert objects(data) - before <= {"cluster/commands/temporary"}
     assert files(repo) == [], "no data file came to the driver"
