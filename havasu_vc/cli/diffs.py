@@ -248,7 +248,7 @@ def _page_options(
 
 def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:
     how = WriterOptions(
-        line_ends=is_called_kart(),
+        as_kart=is_called_kart(),
         json_style=JsonStyle(style),
         commit=commit,
         delta_filter=parse_halves(options.delta_filter),

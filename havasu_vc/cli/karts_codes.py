@@ -75,6 +75,8 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("resolve", ErrorKind.NO_CONFLICT, "the conflict .+ is resolved already", 20),
     ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
     ("mv", ErrorKind.NO_DATASET, "", 40),
+    ("mv", ErrorKind.INVALID_ARGUMENT, ".+ is where it is already", 20),
+    ("apply", ErrorKind.PATCH, "a patch must be a JSON object", 1),
 )
 """Exit codes in Kart's repositories: of which commands, kinds and beginnings of texts.
 

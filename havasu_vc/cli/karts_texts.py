@@ -180,6 +180,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"\1 'ancestor', 'ours', 'theirs', 'delete', 'workingcopy'.",
     ),
     ("mv", r"Missing argument 'DATASET'\.", "Missing argument 'OLD_NAME'."),
+    ("mv", "(.+) is where it is already", r"Dataset '\1' already exists in repository"),
     ("mv", r"Missing argument 'PATH'\.", "Missing argument 'NEW_NAME'."),
     ("add-dataset", "name tables, or give --all-layers", "Missing argument 'TABLE_NAME'."),
     (

@@ -385,6 +385,8 @@ def index_name(table: str, column: str) -> str:
 def create_index(database: sqlite3.Connection, table: str, column: str) -> None:
     """Make an empty R-tree of a column, and say in the file that there is one."""
     name = quoted(index_name(table, column))
+    # Who drops a table by SQL leaves its index.
+    database.execute(f"DROP TABLE IF EXISTS {name}")
     database.execute(f"CREATE VIRTUAL TABLE {name} USING rtree(id, minx, maxx, miny, maxy)")
     database.execute(
         "INSERT OR REPLACE INTO gpkg_extensions VALUES (?, ?, 'gpkg_rtree_index', "

@@ -101,8 +101,11 @@ def format_date(seconds: int, minutes: int, *, pad: bool = False) -> str:
     return f"{day} {month} {number} {clock} {local.year} {format_offset(minutes, '')}"
 
 
-def format_commit(commit: CommitInfo, *, color: bool = False) -> str:
-    """Return a commit's header and message, ending in a blank line, as `git show` does."""
+def format_commit(commit: CommitInfo, *, color: bool = False, pad: bool = False) -> str:
+    """Return a commit's header and message, ending in a blank line, as `git show` does.
+
+    Kart's own has days of one digit padded.
+    """
     refs = f" ({', '.join(map(printable, commit.refs))})" if commit.refs else ""
     lines = [styled(f"commit {commit.id}", "yellow", color) + refs]
     if len(commit.parents) > 1:
@@ -110,7 +113,7 @@ def format_commit(commit: CommitInfo, *, color: bool = False) -> str:
     author = f"{commit.author_name} <{commit.author_email}>"
     lines += [
         f"Author: {printable(author)}",
-        f"Date:   {format_date(commit.author_time, commit.author_offset)}",
+        f"Date:   {format_date(commit.author_time, commit.author_offset, pad=pad)}",
         "",
         *_indented(commit.message.rstrip()),
         "",

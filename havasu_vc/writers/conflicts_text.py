@@ -137,7 +137,7 @@ def _rows(
                 # Alike in words, most versions of a raster differ in their cells alone.
                 values = pc.fill_null(words_of_changes(ancestors[field.id], column), NULL)
             else:
-                texts = shown_text(column, field, line_ends=options.line_ends)
+                texts = shown_text(column, field, line_ends=options.as_kart)
                 values = pc.fill_null(texts, NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
         text = pc.binary_join_element_wise(*lines, "")

@@ -84,8 +84,8 @@ class WriterOptions:
     """The template of a page, where that is not our own."""
     title: str = ""
     """The title of a page."""
-    line_ends: bool = False
-    """Whether line ends in values stand as they are, as Kart prints them, and not as escapes."""
+    as_kart: bool = False
+    """Whether text is Kart's: line ends in values as they are and not as escapes, days padded."""
     flat: bool = False
     """Whether labels of conflicts stand in one list, not by dataset."""
 

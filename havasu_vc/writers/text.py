@@ -56,7 +56,7 @@ _PERHAPS_UNSAFE = np.array(PERHAPS_UNSAFE)
 def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
     """Print a diff, after its commit if there is one."""
     if options.commit is not None:
-        out.write(format_commit(options.commit, color=options.color))
+        out.write(format_commit(options.commit, color=options.color, pad=options.as_kart))
     datasets = {}
     bold = codes("bold", options.color)
     for diff in diffs:
@@ -102,7 +102,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
                 shown = present if same is None else pc.and_not(present, same)
                 start, end = codes(style, options.color)
                 field, column = columns[name]
-                texts = shown_text(column, field, line_ends=options.line_ends)
+                texts = shown_text(column, field, line_ends=options.as_kart)
                 values = pc.fill_null(texts, NULL)
                 start += f"{sign} {printable(name):>40} = "
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")

@@ -43,8 +43,24 @@ def layers(repo: Path, tmp_path: Path) -> Path:
 def test_an_import_is_told_as_kart_tells_it(tmp_path: Path, layers: Path) -> None:
     repo = tmp_path / "other"
     made = succeed(invoke(["init", repo, "--import", layers])).stdout.splitlines()
-    assert made[2] == "Importing 3 features from layers.gpkg:one to one/ ..."
+    assert made[1:3] == [
+        "Starting git-fast-import...",
+        "Importing 3 features from layers.gpkg:one to one/ ...",
+    ]
+    assert made[3].startswith("Added 3 Features to index in ")
+    assert made[4].startswith("Overall rate: ") and made[5] == "Closed in 0s"
     assert made[-1] == "Creating GPKG working copy at other.gpkg ..."
+
+
+def test_an_import_over_a_dataset_is_told_alike(repo: Path, layers: Path) -> None:
+    succeed(invoke(["-C", repo, "import", layers, "one"]))
+    again = ("import", layers, "one", "--replace-existing")
+    refused = invoke(["-C", repo, *again])
+    assert refused.exit_code == 44 and refused.stderr == "Error: No changes to commit\n"
+    assert refused.stdout.splitlines()[:2] == [
+        "Starting git-fast-import...",
+        "Importing 3 features from layers.gpkg:one to one/ ...",
+    ]
 
 
 @pytest.mark.parametrize("answer", ["2", "two"])

@@ -311,3 +311,27 @@ def test_called_kart_a_merge_names_what_is_no_branch_by_its_id(
         message = run_git("log", "-1", "--format=%s", cwd=repo).strip()
         assert message == f"Merge {side} into main", words
         succeed(invoke(["-C", repo, "reset", "--discard-changes", "HEAD^"]))
+
+
+@pytest.mark.parametrize("patch", ["[]", "3"])
+def test_a_patch_that_is_no_object_ends_as_one_that_cannot_be_read(repo: Path, patch: str) -> None:
+    """Kart ends with 1 and a traceback; here a line says why."""
+    (repo / "patch.json").write_text(patch)
+    refused = invoke(["-C", repo, "apply", repo / "patch.json"])
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: a patch must be a JSON object")
+
+
+def test_called_kart_a_long_text_of_meta_is_as_wide_as_karts(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    monkeypatch.delenv("COLUMNS", raising=False)
+    line = "One line that is longer than the seventy-two characters that there is room for."
+    succeed(invoke(["-C", repo, "meta", "set", "table", f"description={line}"]))
+    got = succeed(invoke(["-C", repo, "meta", "get", "table", "description"])).stdout
+    assert got == (
+        "table\n    description\n"
+        "        One line that is longer than the seventy-two characters that there is \n"
+        "        room for.\n"
+    )

@@ -89,7 +89,7 @@ def conflicts(
         raise click.UsageError("--flat is about labels, as text or JSON")
     name, style = parse_format(output_format, json_style)
     repo = invocation.open_repo()
-    options = WriterOptions(json_style=JsonStyle(style), flat=flat, line_ends=is_called_kart())
+    options = WriterOptions(json_style=JsonStyle(style), flat=flat, as_kart=is_called_kart())
     if crs is not None:
         from havasu_vc.looking import reprojection
 

@@ -24,7 +24,7 @@ from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import InvalidArgumentError, NoChangesError
-from havasu_vc.exchange.addresses import parse_table_address, short_place
+from havasu_vc.exchange.addresses import parse_table_address
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.exchange.formats import FORMATS, IMPORT_EXTENSIONS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
@@ -507,30 +507,31 @@ def tell_import(
     dry_run: bool = False,
 ) -> None:
     """Tell what came in."""
+    as_kart = bool(source) and is_called_kart() and not dry_run
+    if source and as_kart:
+        from havasu_vc.cli.karts_import import import_lines
+
+        for line in import_lines(result, source, seconds or 0):
+            invocation.say(line)
     verb = "Would import" if dry_run else "Imported"
     took = "" if seconds is None else f" in {seconds:.1f} s"
-    for path, counts in result.datasets.items():
+    for path, counts in () if as_kart else result.datasets.items():
         if replace and not counts.total:
             invocation.say(f"No row of {path} differs")
             continue
         changed = counts.updates or counts.deletes or replace
         rows = format_counts(counts) if changed else counted(counts.inserts, "row")
-        if source and is_called_kart() and path in result.understood and not (changed or dry_run):
-            layer = f"{short_place(source)}:{result.understood[path].layer}"
-            features = counted(counts.inserts, "feature")
-            invocation.say(f"Importing {features} from {layer} to {path}/ ...")
-        else:
-            invocation.say(f"{verb} {rows} into {path}{took}")
+        invocation.say(f"{verb} {rows} into {path}{took}")
         if path in result.understood and not replace:
             for line in _table_lines(result.understood[path]):
                 invocation.say(line)
-    if result.commit is not None:
+    if result.commit is not None and not as_kart:
         where = result.branch or "detached HEAD"
         subject = repo.commit_info(result.commit).message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
-    elif not dry_run and is_called_kart():
+    elif not dry_run and result.commit is None and is_called_kart():
         raise NoChangesError("nothing changed, nothing is committed")
-    elif not dry_run:
+    elif not dry_run and result.commit is None:
         invocation.say("Nothing changed, nothing is committed")
     for path in result.datasets if dry_run or result.commit is not None else ():
         taken = result.understood.get(path)

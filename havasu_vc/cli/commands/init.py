@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from havasu_vc.cli.commands.import_ import (
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import SourceNotFoundError, StateError, StorageError
-from havasu_vc.exchange.addresses import short_place
 from havasu_vc.library import Repo
 from havasu_vc.transfer import ImportRequest
 
@@ -139,15 +139,14 @@ def _limits(text: str, folder: Path) -> SpatialFilter:
 def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Path) -> Imported:
     """Take all layers of a source into a repository that was just made."""
     source = str(asked.location)
-    if is_called_kart():
-        invocation.say(f"Reading {short_place(source)}")
+    begin = time.monotonic()
     try:
         result = repo.import_.by(asked)
     except SourceNotFoundError:
         if is_called_kart():
             _take_back(repo, place)
         raise
-    tell_import(invocation, repo, result, source)
+    tell_import(invocation, repo, result, source, seconds=time.monotonic() - begin)
     return import_object(result)
 
 

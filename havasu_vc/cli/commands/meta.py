@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -41,6 +43,7 @@ MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
 _TEXTS = {"title", "description"}
 """Texts that any dataset may have."""
+_INDENT = " " * 8
 _KARTS_ORDER = ("title", "description", "tags.json", "metadata.xml", "schema.json", "crs")
 """Meta items as Kart prints them, `crs` for all below it."""
 
@@ -128,7 +131,17 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
         yield f"    {visible(name)}"
         text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
         for line in text.rstrip("\n").split("\n"):
-            yield f"        {visible(line)}"
+            for part in _as_wide_as_karts(line) if is_called_kart() else (line,):
+                yield f"{_INDENT}{visible(part)}"
+
+
+def _as_wide_as_karts(line: str) -> list[str]:
+    """Return a line in pieces that fit in the terminal, which Kart takes for 80 wide elsewhere."""
+    width = max(shutil.get_terminal_size().columns - len(_INDENT), 1)
+    parts = textwrap.TextWrapper(
+        width, drop_whitespace=False, replace_whitespace=False, break_on_hyphens=False
+    )
+    return parts.wrap(line) or [""]
 
 
 @command.command(

@@ -335,6 +335,12 @@ def test_a_table_that_is_gone_is_a_deletion_that_is_told(run: Run, edit: Edit, r
     succeed(run("restore"))
     assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
 
+    # Of a geometry that the file says nothing of any more, the index is still there.
+    edit("DROP TABLE points")
+    edit("DELETE FROM gpkg_geometry_columns")
+    succeed(run("restore"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+
     edit("DROP TABLE points")
     succeed(run("commit", "-m", "Gone"))
     assert json.loads(run("data", "ls", "-o", "json").stdout) == {"kart.data.ls/v1": []}
