@@ -328,8 +328,13 @@ def wants_color() -> bool:
 
 def named_place(folder: Path) -> Path:
     """Return where to look for the repository of a command that is to work in a folder."""
+    if folder != Path():
+        if not folder.exists():
+            # Else it would be looked for in the folders around it, which nobody means.
+            raise RepositoryNotFoundError(str(folder))
+        return folder
     named = os.environ.get("GIT_DIR")
-    if not named or folder != Path():
+    if not named:
         return folder
     place = Path(named)
     if place.is_file() or (place.name == ".kart" and place.is_dir()):

@@ -58,6 +58,12 @@ def test_the_option_stands_before_it(
     assert before in succeed(run("log", "--oneline")).stdout
 
 
+def test_a_mistyped_folder_is_not_the_repository_around_it(repo: Path) -> None:
+    for wrong in ("nosuch", "nosuch/deeper"):
+        refused = invoke(["-C", repo / wrong, "status"])
+        assert refused.exit_code == 41 and "nosuch" in refused.stderr
+
+
 def test_one_that_is_none(repo: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo)
     monkeypatch.setenv("GIT_DIR", str(repo / "nothing"))
