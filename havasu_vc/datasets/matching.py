@@ -159,7 +159,7 @@ class Comparison:
     def picking(self, tasks: int, slots: Slots) -> list[Task] | None:
         """Return at most so many tasks that fetch the rows in some slots, if these are very few.
 
-        That is if one task can pair them. So no place need be kept or known before.
+        That is if they are an interval and no more, so that no cut between keys need be known.
         """
         bits = slots_for(self.count)
         if self._intervals(len(slots) * self.count >> bits) > 1:

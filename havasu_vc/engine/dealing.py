@@ -18,7 +18,7 @@ from havasu_vc.engine.spill import read
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.store.disk import reporting_storage_errors
 
-__all__ = ["OwnedPiece", "given_to", "run_dealt_in", "spill_pieces"]
+__all__ = ["OwnedPiece", "given_to", "held_piece", "run_dealt_in", "spill_pieces"]
 
 OwnedPiece: TypeAlias = tuple[int, Task]
 """How many rows a piece has, and the task that yields them."""
@@ -56,6 +56,13 @@ def run_dealt_in(
 def given_to(owner: Task, pieces: Sequence[OwnedPiece]) -> Task:
     """Return the task of an owner that takes some pieces."""
     return replace(owner, arguments=(tuple(pieces), *owner.arguments[1:]))
+
+
+@kernel
+def held_piece(piece: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece that is in memory."""
+    with pa.ipc.open_stream(piece) as stream:
+        yield from stream
 
 
 @kernel

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from havasu_vc.engine.dealing import OwnedPiece, given_to
+from havasu_vc.engine.dealing import OwnedPiece, given_to, held_piece
 from havasu_vc.engine.protocol import Batches, checked_batches
 from havasu_vc.engine.session import (
     AnySession,
@@ -59,10 +59,12 @@ __all__ = [
     "collected_by",
     "dealing_frame",
     "large_rows",
+    "outcomes_frame",
     "outcomes_of",
     "owned_frame",
     "parse_outcome",
     "pieces_frame",
+    "pieces_here",
     "results_of",
     "summed_pieces",
     "task_frame",
@@ -224,6 +226,24 @@ def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
         yield from parse_outcome(row.piece)
 
 
+def pieces_here(session: SparkSession, tasks: Sequence[Task]) -> list[OwnedPiece]:
+    """Run tasks that deal rows out to one owner, which is this process, and return its pieces."""
+    with large_rows(session):
+        rows = collected(dealing_frame(session, tasks, 1))
+    check_told([row for row in rows if row.kind != _PIECE], ())
+    pieces = [row for row in rows if row.kind == _PIECE]
+    dealt = sum(row.num_rows for row in rows if row.kind == _DEALT)
+    if (taken := sum(row.num_rows for row in pieces)) != dealt:
+        raise _lost(taken, dealt)
+    return [(row.num_rows, task_of(held_piece, bytes(row.piece))) for row in pieces]
+
+
+def outcomes_frame(session: SparkSession, batches: Sequence[pa.RecordBatch]) -> DataFrame:
+    """Return a frame of what was yielded here, as one that owners yielded is."""
+    rows = [_row(0, n, _outcome_bytes(batch), OUTCOME) for n, batch in enumerate(batches)]
+    return session.createDataFrame(pa.Table.from_batches(rows, _SCHEMA))
+
+
 def _outcome_bytes(batch: pa.RecordBatch) -> bytes:
     """Return a batch as an outcome."""
     sink = pa.BufferOutputStream()
@@ -265,10 +285,14 @@ def check_told(rows: Sequence[Any], owners: Sequence[int]) -> None:
             done.add((hop, owner))
     for hop, count in enumerate(owners):
         if dealt[hop] != taken[hop] or not done >= {(hop, owner) for owner in range(count)}:
-            raise EngineError(
-                f"{taken[hop]:,} of {dealt[hop]:,} rows came through Spark's shuffle",
-                hints=("nothing was committed; run again",),
-            )
+            raise _lost(taken[hop], dealt[hop])
+
+
+def _lost(taken: int, dealt: int) -> EngineError:
+    return EngineError(
+        f"{taken:,} of {dealt:,} rows came through Spark's shuffle",
+        hints=("nothing was committed; run again",),
+    )
 
 
 def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.RecordBatch]:

@@ -1,16 +1,17 @@
 """Matching on Spark: rows of two sides told apart by hashes, and only those that differ fetched.
 
     slots        tasks add hashes up, by key; where few sums are unlike, their rows are proposed,
-                 and neither of the next two is needed; very few are fetched at once and paired
+                 and neither of the next two is needed; very few are fetched at once, and paired
+                 by the driver, which has an interval of them in memory and no more
     hashes       tasks deal them out, those of every row of either side
     places       owners of hashes keep where rows are that one side has and the other has not
     fetched      owners of files read these rows and deal them out by key
     changes      owners of intervals of keys pair them
     the driver   takes one interval after the other, so that changes come in key order
 
-Neither the table nor what differs is ever in one process. Where rows are is kept on the
-disks of executors meanwhile, as it is needed twice: for the cuts between intervals, which are
-drawn from samples of the keys that differ, and for fetching.
+Neither the table nor more than an interval of what differs is ever in one process. Where rows
+are is kept on the disks of executors meanwhile, as it is needed twice: for the cuts between
+intervals, which are drawn from samples of the keys that differ, and for fetching.
 
 Spark's own sort-merge join of the hashes took twice as long: each row of numbers passed
 through the JVM for itself, where a piece is one value.
@@ -31,7 +32,8 @@ import pyarrow as pa
 
 from havasu_vc.datasets.places import samples_of
 from havasu_vc.datasets.slots import MOST_SHARE, slots_for
-from havasu_vc.engine.protocol import Batches
+from havasu_vc.engine.dealing import given_to
+from havasu_vc.engine.protocol import Batches, checked_batches
 from havasu_vc.engine.session import cores_of, given_up
 from havasu_vc.engine.spark_dealing import (
     ERROR,
@@ -45,6 +47,7 @@ from havasu_vc.engine.spark_dealing import (
     outcomes_of,
     owned_frame,
     parse_outcome,
+    pieces_here,
     summed_pieces,
 )
 from havasu_vc.engine.worker import parse_error
@@ -71,6 +74,7 @@ def matched(session: SparkSession, comparison: Comparison) -> Batches:
     with Matched(session, comparison) as found:
         if found.changes is not None:
             yield from _streamed(found.changes, found.owners)
+        yield from found.few
 
 
 class Matched:
@@ -82,6 +86,8 @@ class Matched:
     def __init__(self, session: SparkSession, comparison: Comparison) -> None:
         self.changes: DataFrame | None = None
         """Rows of `spark_dealing.PIECES`: batches of changes, counts and errors."""
+        self.few: list[pa.RecordBatch] = []
+        """The changes themselves instead, where they are very few."""
         self.owners: list[int] = []
         """How many owners took part in each shuffle."""
         self._places: DataFrame | None = None
@@ -99,9 +105,9 @@ class Matched:
 
         picking = None if slots is None else comparison.picking(_tasks(session), slots)
         if picking is not None:
-            pairing = comparison.pairing(())
-            self.owners = [len(pairing)]
-            self.changes = owned_frame(dealing_frame(session, picking, len(pairing)), pairing)
+            (pair,) = comparison.pairing(())
+            paired = checked_batches(given_to(pair, pieces_here(session, picking)))
+            self.few = [batch for batch in paired if batch.num_rows]
             return
         groups = len(comparison.fetching(()))
         if slots is None:

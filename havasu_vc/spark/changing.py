@@ -24,6 +24,7 @@ from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.session import ensure_package, is_apart
 from havasu_vc.engine.settings import Settings
+from havasu_vc.engine.spark_dealing import outcomes_frame
 from havasu_vc.engine.spark_matching import Matched, changes_in
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
@@ -223,19 +224,20 @@ def _matched(
     """Return the changelog of rows in no common order, which Spark's own shuffle finds.
 
     Where the rows are that differ is known when this returns, and stays with the executors
-    for as long as the session lives.
+    for as long as the session lives; where they are very few, the changes themselves are known.
     """
     ensure_package(spark)
     found = Matched(spark, comparison)
-    if found.changes is None:
-        return spark.createDataFrame([], T.StructType(fields))
+    changes = found.changes
+    if changes is None:
+        changes = outcomes_frame(spark, found.few)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in changes_in(batches):
             if batch.num_rows:
                 yield _as_changelog(ChangeBatch(batch), piece, schema)
 
-    return found.changes.mapInArrow(run, T.StructType(fields))
+    return changes.mapInArrow(run, T.StructType(fields))
 
 
 def _as_changelog(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.RecordBatch:
