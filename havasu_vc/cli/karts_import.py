@@ -1,4 +1,4 @@
-"""What Kart prints while it imports tables, for those who read it where this program is `kart`."""
+"""Kart's lines while it imports tables, for those who read them where this program is `kart`."""
 
 from __future__ import annotations
 

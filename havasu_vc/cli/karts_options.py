@@ -75,7 +75,7 @@ _USAGES: Mapping[str, str] = MappingProxyType(
         "upgrade": "SOURCE DEST",
     }
 )
-"""What stands after the options of each command."""
+"""The words after the options of each command."""
 _OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "add-dataset": "--message --output-format",

@@ -19,14 +19,14 @@ import base64, glob, json, os, sys
 import duckdb, duckdb_extension_avro, duckdb_extension_iceberg, duckdb_extension_spatial
 import pyarrow as pa
 database = duckdb.connect()
+# It is written where answers are, once a statement lasts two seconds, as loading may too.
+database.execute("SET enable_progress_bar = false")
 extensions = [duckdb_extension_avro, duckdb_extension_iceberg]
 extensions += [duckdb_extension_spatial] if "spatial" in sys.argv else []
 for each in extensions:
     folder = os.path.dirname(each.__file__)
     (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)
     database.execute(f"LOAD '{path}'")
-# It is written where answers are, once a query lasts two seconds.
-database.execute("SET enable_progress_bar = false")
 # Without it a UUID would be a text.
 database.execute("SET TimeZone = 'UTC'; SET arrow_lossless_conversion = true")
 for line in sys.stdin:

@@ -74,6 +74,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("match_substring", (TEXTS, "e"), {}),
     ("match_substring_regex", (TEXTS, "^[A-Z]"), {}),
     ("max", (NUMBERS,), {}),
+    ("min", (NUMBERS,), {}),
     ("min_max", (NUMBERS,), {}),
     ("multiply", (NUMBERS, 1_000_000), {}),
     ("or_", (TRUTHS, False), {}),

@@ -56,6 +56,7 @@ _DUCKDB = """
 import glob, json, os, sys
 import duckdb, duckdb_extension_avro, duckdb_extension_httpfs, duckdb_extension_iceberg
 database = duckdb.connect()
+database.execute("SET enable_progress_bar = false")  # it is written where answers are
 for each in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
     folder = os.path.dirname(each.__file__)
     (path,) = glob.glob(folder + "/**/*.duckdb_extension", recursive=True)

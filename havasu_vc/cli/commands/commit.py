@@ -269,7 +269,7 @@ class _KartsEditorError(click.ClickException):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        """What Kart adds up, as far as a shell sees it."""
+        """The sums that Kart tells, as far as a shell sees them."""
         return (128 + self._code) % 256
 
 
