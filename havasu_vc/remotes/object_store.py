@@ -185,10 +185,33 @@ class ObjectStoreRemote:
                 with suppress(FileNotFoundError):
                     self._system.delete_file(self._path(name))
 
-    def delete_unfinished(self) -> None:
-        """Remove what was left by those who died while they sent, where that can be told."""
-        if self._folder is not None:
-            self._folder.delete_stale()
+    def unfinished(self, age: float, now: float) -> dict[str, int]:
+        """Return what those left who died while they wrote, by path, with its size.
+
+        Files of one writer stay together: the newest of them must have an age at a time that
+        the store's clock tells.
+        """
+        folder = f"{self._root}/temporary"
+        selector = FileSelector(folder, allow_not_found=True, recursive=True)
+        writers: dict[str, list[FileInfo]] = {}
+        with reporting_store_errors(self._name, "listed"):
+            for info in self._system.get_file_info(selector):
+                if info.is_file:
+                    writer = info.path.removeprefix(f"{folder}/").partition("/")[0]
+                    writers.setdefault(writer, []).append(info)
+        return {
+            info.path: info.size
+            for infos in writers.values()
+            if now - max(map(_time, infos)) >= age
+            for info in infos
+        }
+
+    def delete_unfinished(self, paths: Iterable[str]) -> None:
+        """Remove what `unfinished` found."""
+        with reporting_store_errors(self._name, "written"):
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    self._system.delete_file(path)
 
     def read_note(self, name: str) -> bytes:
         """Return a small document beside the files; nothing if there is none."""

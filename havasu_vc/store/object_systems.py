@@ -282,6 +282,8 @@ def object_size(url: str) -> int | None:
 
 def remove_object(url: str) -> None:
     """Remove an object."""
+    if _removed(url, below=False):
+        return
     system, path = object_system(url)
     with reporting_store_errors(shown_url(url), "removed"):
         system.delete_file(path)
@@ -289,9 +291,27 @@ def remove_object(url: str) -> None:
 
 def remove_folder(url: str) -> None:
     """Remove what is below a URL, if anything is."""
+    if _removed(url, below=True):
+        return
     system, path = object_system(url)
     with reporting_store_errors(shown_url(url), "removed"), suppress(FileNotFoundError):
         system.delete_dir(path)
+
+
+def _removed(url: str, *, below: bool) -> bool:
+    """Remove an object, or all below it, by obstore if that can: no empty folder is made of it."""
+    try:
+        from obstore import delete, list
+        from obstore.exceptions import BaseError
+    except ImportError:
+        return False
+    with reporting_store_errors(shown_url(url), "removed", kinds=(BaseError, OSError, ValueError)):
+        store, key = _store(url, os.environ)
+        if store is None:
+            return False
+        for found in list(store, prefix=key) if below else [[{"path": key}]]:
+            delete(store, [each["path"] for each in found])
+    return True
 
 
 def put_object(url: str, content: Path | bytes) -> None:

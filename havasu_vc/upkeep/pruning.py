@@ -2,7 +2,8 @@
 
 A remote that is a repository collects its own garbage. In a folder or bucket, files that
 nothing reaches are marked with the time, in `<url>/unreached.json`, and those whose mark
-is older than the grace period are deleted. Pushes that are going on are safe at any
+is older than the grace period are deleted, and what is as old below `temporary`, where dry
+runs on clusters write. Pushes that are going on are safe at any
 instant (`remotes.claims`). Reached is what any ref reaches of the remotes that keep
 their data there, and what any ref reaches here: one URL is for one repository.
 """
@@ -32,6 +33,7 @@ from havasu_vc.sharing import (
     remote_address,
     repository_at,
 )
+from havasu_vc.store.files import STALE_SECONDS
 from havasu_vc.store.locks import exclusive_lock, without_git_gc
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.requests import PruneRequest
@@ -57,6 +59,10 @@ class PruneResult:
     """Their bytes."""
     waiting: int
     """Files that nothing reaches and whose grace period is not over."""
+    unfinished: int = 0
+    """Files below `temporary` of writers that died, which are not among the data files."""
+    unfinished_size: int = 0
+    """Their bytes."""
 
 
 def prune_remote(repo: OpenRepo, request: PruneRequest) -> PruneResult:
@@ -97,24 +103,43 @@ def _prune_store(repo: OpenRepo, url: str, grace: float, *, delete: bool) -> Pru
     place = ObjectStoreRemote(url)
     with exclusive_lock(repo.git.data_folder / "pruning", reason="data is being pruned from here"):
         if not delete:
+            now = time.time()
             with _all_refs(repo, url):
-                return _result(place, *_sorted(repo, place, place.claims(), grace, time.time()))
+                sorted_ones = _sorted(repo, place, place.claims(), grace, now)
+                return _result(place, *sorted_ones, _unfinished(place, grace, now))
         with place.sweeping() as sweep, _all_refs(repo, url):
             marks, sizes, over = _sorted(repo, place, sweep.claims, grace, sweep.began)
             for file in over:
                 sweep.check()
                 place.delete([file])
-            place.delete_unfinished()
+            sweep.check()
+            unfinished = _unfinished(place, grace, sweep.began)
+            place.delete_unfinished(unfinished)
             left = {file: since for file, since in marks.items() if file not in set(over)}
             place.write_note(NOTE, json.dumps(left, indent=1, sort_keys=True).encode())
-            return _result(place, marks, sizes, over)
+            return _result(place, marks, sizes, over, unfinished)
 
 
 def _result(
-    place: ObjectStoreRemote, marks: Mapping[str, float], sizes: Mapping[str, int], over: list[str]
+    place: ObjectStoreRemote,
+    marks: Mapping[str, float],
+    sizes: Mapping[str, int],
+    over: list[str],
+    unfinished: Mapping[str, int],
 ) -> PruneResult:
-    size = sum(sizes[file] for file in over)
-    return PruneResult(place.name, len(over), size, len(marks) - len(over))
+    return PruneResult(
+        place.name,
+        len(over),
+        sum(sizes[file] for file in over),
+        len(marks) - len(over),
+        len(unfinished),
+        sum(unfinished.values()),
+    )
+
+
+def _unfinished(place: ObjectStoreRemote, grace: float, now: float) -> dict[str, int]:
+    """Return what writers that died left below `temporary`; no writer takes as long as a day."""
+    return place.unfinished(max(grace, STALE_SECONDS), now)
 
 
 def _sorted(

@@ -35,6 +35,11 @@ class Place:
         selector = FileSelector(f"{self.root}/{kind}", allow_not_found=True)
         return [info.path for info in self.system.get_file_info(selector) if info.is_file]
 
+    def left(self) -> list[str]:
+        """Return the paths of what is in the making, or was left so."""
+        selector = FileSelector(f"{self.root}/temporary", recursive=True, allow_not_found=True)
+        return [info.path for info in self.system.get_file_info(selector) if info.is_file]
+
     def read(self, name: str) -> bytes:
         with self.system.open_input_stream(self.path(name)) as stream:
             data: bytes = stream.read()

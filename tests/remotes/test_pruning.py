@@ -4,6 +4,7 @@ Real gits are held where it matters: a push in the server's `pre-receive` hook, 
 is there and its refs have not moved; a pruning when it has read the refs and deleted nothing.
 """
 
+import json
 import os
 import secrets
 import threading
@@ -18,6 +19,7 @@ from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError, Sto
 from havasu_vc.remotes import object_store
 from havasu_vc.remotes.object_store import ObjectStoreRemote, claimed
 from havasu_vc.remotes.protocol import WantedFile
+from tests.cli.conftest import invoke, succeed
 from tests.remotes.children import finished, started
 from tests.remotes.gates import Gate
 from tests.remotes.places import Place, bucket_at, folder_at
@@ -469,16 +471,40 @@ def test_what_a_push_claimed_is_spared(
 
 
 @pytest.mark.few(1)
-def test_what_was_left_half_written_in_a_folder_goes(
-    ours: Repo, place: Place, tmp_path: Path
+def test_what_was_left_half_written_goes(
+    ours: Repo, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = tmp_path / "data" / "temporary" / "left"
-    left.parent.mkdir(parents=True, exist_ok=True)
-    left.write_bytes(b"half")
-    assert prune(ours) == 0 and left.exists()
-    os.utime(left, (time.time() - 90_000,) * 2)
-    prune(ours)
-    assert left.exists() is place.url.startswith("s3")
+    """As by a dry run on a cluster whose driver was killed; a file that comes keeps the others."""
+    half, other = (f"{place.root}/temporary/{name}" for name in ("half", "run/objects/ab/cd/file"))
+    local = place.url.startswith("file")
+    for path in (half, other):
+        if local:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with place.system.open_output_stream(path) as stream:
+            stream.write(b"bytes")
+
+    def told(*words: str) -> str:
+        words = ("data", "prune", "--grace", "0", *words)
+        made = succeed(invoke(["-C", ours.path, *words]))
+        return made.stdout if "json" in words else made.output
+
+    assert "below temporary" not in told("--delete")
+    if local:
+        os.utime(half, (time.time() - 90_000,) * 2)
+        assert "Deleted 1 file, 5 bytes, below temporary" in told("--delete")
+        assert sorted(place.left()) == [other]
+        young = Path(other).with_name("young")
+        young.touch()
+        os.utime(other, (time.time() - 90_000,) * 2)
+        assert "below temporary" not in told("--delete")
+        young.unlink()
+    else:
+        monkeypatch.setattr("havasu_vc.upkeep.pruning.STALE_SECONDS", -5)
+    before = place.left()
+    assert f"Would delete {len(before)} file" in told() and place.left() == before
+    value = json.loads(told("--delete", "-o", "json"))["havasu.data-prune/v1"]
+    assert (value["unfinished"], value["unfinishedSize"]) == (len(before), 5 * len(before))
+    assert place.left() == [] and "below temporary" not in told()
 
 
 @pytest.mark.parametrize(

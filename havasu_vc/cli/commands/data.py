@@ -327,6 +327,8 @@ def prune_files(invocation: Invocation, /, request: PruneRequest) -> None:
         "files": result.files,
         "size": result.size,
         "waiting": result.waiting,
+        "unfinished": result.unfinished,
+        "unfinishedSize": result.unfinished_size,
         "dryRun": not request.delete,
     }
     invocation.result("havasu.data-prune/v1", value)
@@ -335,3 +337,6 @@ def prune_files(invocation: Invocation, /, request: PruneRequest) -> None:
     invocation.say(f"{verb} {counted(result.files, 'data file')}, {size}, of {result.remote}")
     if result.waiting:
         invocation.say(f"{counted(result.waiting, 'more file')} nothing reaches, but not for long")
+    if result.unfinished:
+        left, size = counted(result.unfinished, "file"), format_size(result.unfinished_size)
+        invocation.say(f"{verb} {left}, {size}, below temporary, of writers that died")

@@ -368,6 +368,10 @@ class Pruned(Moved):
 
     waiting: int
     """Files that nothing reaches, but not for long."""
+    unfinished: int
+    """Files below `temporary` of writers that died, which count by themselves."""
+    unfinishedSize: int
+    """Their bytes."""
     dryRun: bool
     """Whether nothing was deleted."""
 
