@@ -1,14 +1,16 @@
 """Small edits of a table in a bucket bring no data file of it, whichever command makes them."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.datasets.havasu import locate
 from havasu_vc.datasets.kinds import require_files
+from havasu_vc.formats.havasu.entry import Entry
 from tests.cli.conftest import invoke, succeed
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.buckets import there
@@ -44,6 +46,10 @@ def server(tmp_path: Path, url: str) -> Path:
     reopened(ours).write("points", points(3, start=20, name="by others"))
     run(ours, "push", "origin", "side")
     return tmp_path / "server.git"
+
+
+def data_files(repo: Repo, path: str) -> Iterable[Entry]:
+    return require_files(reopened(repo).dataset(path)).data_entries
 
 
 def run(repo: Repo, *words: str | Path) -> None:
@@ -94,6 +100,26 @@ def jobs(folder: Path, full: Repo) -> dict[str, Job]:
         "release": lambda repo: run(repo, "import", source, "points", "--replace"),
         "optimize": lambda repo: run(repo, "optimize"),
     }
+
+
+def test_no_file_comes_for_an_edit_of_many_rows(
+    server: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key caches are made of what is read there, and serve what is looked up later."""
+    full = clone(server, tmp_path / "full", data_url=f"{url}/data")
+    lazy = clone(server, tmp_path / "lazy", data_url=f"{url}/data", on_demand=True)
+    monkeypatch.setattr(locate, "FEW_KEYS", 2)
+    away = {e.file for path in ("points", "loose") for e in data_files(full, path)}
+    every = jobs(tmp_path, full)
+    for name in ("apply", "apply without a key", "upsert", "append without a key"):
+        every[name](reopened(full))
+        every[name](reopened(lazy))
+        assert away.isdisjoint(files(lazy)), name
+        for path in ("points", "loose"):
+            wanted, found = (require_files(reopened(r).dataset(path)) for r in (full, lazy))
+            assert found.snapshot == wanted.snapshot, name
+    cached = {path.name.partition("-")[0] for path in lazy.opened.storage.keys.iterdir()}
+    assert len(cached & away) > FILES // 2
 
 
 @pytest.mark.thorough

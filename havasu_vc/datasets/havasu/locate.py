@@ -28,9 +28,15 @@ from havasu_vc.datasets.havasu.keys import (
     open_key_cache,
     write_key_cache,
 )
-from havasu_vc.datasets.havasu.locate_there import find_there, where_rows_are
+from havasu_vc.datasets.havasu.locate_there import (
+    FEW_KEYS,
+    find_there,
+    is_there,
+    where_rows_are,
+)
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.datasets.havasu.ruling_out import files_of_rows
+from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import among, distinct
@@ -59,6 +65,8 @@ __all__ = [
 ]
 
 
+FILES_AT_ONCE = 2
+"""Files of a bucket that are read as wholes side by side: a row group of each is held."""
 ROWS_AT = "havasu_vc.datasets.havasu.kernels:rows_at"
 
 
@@ -106,6 +114,9 @@ def _bring(
     if not dataset.storage.on_demand:
         dataset.bring(entries)
         return
+    if len(needles) > FEW_KEYS:
+        dataset.bring(_not_cached_there(dataset, entries))
+        return
     last, names = _last(dataset), {}
     for entry in entries:
         schema = shared_schema(dataset, entry)
@@ -117,6 +128,25 @@ def _bring(
     dataset.bring(entry for entry in entries if entry.file not in there)
     for file, found in there.items():
         last.keep(names[file], needles, found)
+
+
+def _not_cached_there(dataset: DatasetInFiles, entries: Sequence[Entry]) -> list[Entry]:
+    """Make key caches of files as they are read in a bucket; return those that have to come.
+
+    Many keys are looked up piece by piece, which is served by the caches from then on.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def is_cached(entry: Entry) -> bool:
+        if not is_there(dataset, entry):
+            return False
+        with suppress(HavasuError):  # what is wrong is told when it comes
+            sound_key_cache(dataset, entry)
+        return _is_cached(dataset, entry)
+
+    with ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="havasu-keys") as pool:
+        made = list(pool.map(is_cached, entries))
+    return [entry for entry, is_made in zip(entries, made, strict=True) if not is_made]
 
 
 def _last(dataset: DatasetInFiles) -> LastLookUp:
@@ -225,7 +255,7 @@ def shared_fields(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, 
 
 def _build(dataset: DatasetInFiles, entry: Entry, schema: Schema) -> KeyCache:
     keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    for batch in read_row_groups(dataset.file_path(entry), schema):
+    for batch in read_row_groups(where_rows_are(dataset, entry), schema):
         hashed = hash_rows(batch, schema)
         keys.append(hashed.keys)
         rows.append(hashed.rows)

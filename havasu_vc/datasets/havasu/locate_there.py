@@ -1,9 +1,10 @@
 """Finding a few rows by key in files that are in a bucket and not here.
 
 Of a file that holds none of the keys the key columns are read there, and of one that does the
-row groups of the rows as well. Rows without a key are compared as wholes: of files and row groups
-that may have one, by their statistics, all columns are read. Nothing comes here, so an edit of a
-few rows costs a clone without data no file, in whatever order the rows of the table lie.
+row groups of the rows as well; of many keys, the whole file is read once, for its key cache. Rows
+without a key are compared as wholes: of files and row groups that may have one, by their
+statistics, all columns are read. Nothing comes here but key caches, so an edit of a few rows costs
+a clone without data no file, in whatever order the rows of the table lie.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from havasu_vc.store.object_systems import url_below
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import DatasetInFiles
 
-__all__ = ["find_there", "where_rows_are"]
+__all__ = ["FEW_KEYS", "find_there", "is_there", "where_rows_are"]
 
 FEW_KEYS = 10_000
-"""Keys beyond which files come: who looks up many does so piece by piece, in the same files."""
+"""Keys beyond which key caches are made: who looks up many does so piece by piece, in the same
+files."""
 THREADS = 8
 
 
@@ -48,8 +50,6 @@ def find_there(
     `files` come with the columns that rows are hashed in. Those are left out that have to come:
     some may not be in the bucket. `keys` are whole rows where the table has no key.
     """
-    if len(needles) > FEW_KEYS:
-        return {}
     from concurrent.futures import ThreadPoolExecutor
 
     asked = [(entry, schema, url) for entry, schema in files if (url := _url(dataset, entry))]
@@ -70,6 +70,11 @@ def find_there(
         for (entry, _, _), answer in zip(asked, answers, strict=True)
         if answer is not None
     }
+
+
+def is_there(dataset: DatasetInFiles, entry: Entry) -> bool:
+    """Whether a file is read in a bucket, as it is away as a rule."""
+    return _url(dataset, entry) is not None
 
 
 def where_rows_are(dataset: DatasetInFiles, entry: Entry) -> str:
