@@ -37,7 +37,7 @@ from havasu_vc.checkouts.edits import onto_head, stored_edit_of, table_diff
 from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
 from havasu_vc.checkouts.table_places import place_elsewhere, require_no_link
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.far import far_dataset
+from havasu_vc.datasets.havasu.far import where_it_is
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
@@ -384,9 +384,9 @@ def _make(
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
     checkout = Checkout(commit, tree, request.flavour, request.copy, keep)
     if not request.clustered:
-        fetcher = view.storage.fetcher if in_bucket(str(request.folder)) else None
-        url = fetcher.bucket() if fetcher is not None and view.storage.on_demand else None
-        far = far_dataset(view, url)
+        # What is copied stays apart from this clone, which then needs none of it.
+        reads_there = request.copy or in_bucket(str(request.folder))
+        far = where_it_is(view, apart=False) if reads_there else None
         materialise(view, place, checkout, previous=known, upon=upon, far=far)
         return True
     with clustered(repo, view, place.folder, spec) as sorted_view:

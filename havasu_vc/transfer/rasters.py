@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from havasu_vc.datasets.havasu.far import where_it_is
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.geo.raster_v1_outlines import Outline, RasterSummary, parse_outlines
@@ -49,7 +50,7 @@ class Rasters:
         export = GeoTiffExport(view.schema, name, apart, self.open_url)
         chosen = [parse_key(key, view.schema) for key in keys] if keys else None
         columns = list(dict.fromkeys((*export.naming, name)))
-        table = Table(view, self._repo.settings)
+        table = Table(where_it_is(view, apart=False), self._repo.settings)
 
         def rows() -> Iterator[pa.RecordBatch]:
             return table.to_batches(columns, keys=chosen)
@@ -109,8 +110,9 @@ class Rasters:
         from havasu_vc.datasets.havasu.outlines import plan_outlines
 
         with self._repo.settings.open_engine(0) as engine:
+            there = where_it_is(view, apart=engine.apart)
             yield from engine.run(
-                plan_outlines(view, name, others), description=f"Looking at {view.path}"
+                plan_outlines(there, name, others), description=f"Looking at {view.path}"
             )
 
     def _view(self, path: str, revision: str) -> DatasetInFiles:

@@ -6,15 +6,18 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import HavasuError, StateError
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import (
@@ -28,12 +31,20 @@ from havasu_vc.tables.table import (
     table_exists,
 )
 from havasu_vc.workspace.condition import check_linked
-from havasu_vc.workspace.places import TEMPORARY, Holds, link_file, remove_table
+from havasu_vc.workspace.places import (
+    TEMPORARY,
+    Holds,
+    copy_from_bucket,
+    link_file,
+    remove_table,
+)
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 
 __all__ = ["FolderPlace", "a_link"]
 
+THREADS = 8
+"""Files that are copied from a bucket side by side."""
 UNFINISHED_SECONDS = 3600.0
 """The age from which a file that nothing names was left by a checkout that died."""
 
@@ -112,19 +123,35 @@ class FolderPlace:
         return (path for _, path in metadata_versions(self._path))
 
     def put(self, view: DatasetInFiles, *, copy: bool) -> dict[str, FileIdentity]:
-        """Link the data files of a dataset, or copy them; those that are there stay."""
+        """Link the data files of a dataset, or copy them; those that are there stay.
+
+        Those that a dataset reads in a bucket are copied from there.
+        """
         with reporting_storage_errors(self.folder):
             (self.folder / "data").mkdir(parents=True, exist_ok=True)
         view.bring(view.data_entries)
-        return {
-            entry.file: link_file(
-                Path(view.file_path(entry)),
-                data_path(self.folder, entry.file),
-                entry.size,
-                copy=copy,
-            )
-            for entry in view.data_entries
-        }
+        found = self._copied_there(view)
+        left = [entry for entry in view.data_entries if entry.file not in found]
+        if found:
+            view.storage.bring((each.file, each.size) for each in left if each.location is None)
+        for entry in left:
+            source, target = Path(view.file_path(entry)), data_path(self.folder, entry.file)
+            found[entry.file] = link_file(source, target, entry.size, copy=copy)
+        return found
+
+    def _copied_there(self, view: DatasetInFiles) -> dict[str, FileIdentity]:
+        """Copy the data files that a dataset reads in a bucket and that are there."""
+        away = [each for each in view.data_entries if in_bucket(view.file_path(each))]
+        if not away:
+            return {}
+
+        def copied(entry: Entry) -> FileIdentity | None:
+            source, target = view.file_path(entry), data_path(self.folder, entry.file)
+            return copy_from_bucket(source, target, entry.file, entry.size)
+
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
+            made = zip(away, pool.map(copied, away), strict=True)
+            return {entry.file: identity for entry, identity in made if identity is not None}
 
     def publish(self, table: Table | None, metadata: TableMetadata, flavour: Flavour) -> Table:
         """Make metadata the version after `table`."""

@@ -121,7 +121,8 @@ def materialise(
 ) -> TableState:
     """Make the table at a place show a dataset, and return what is there now.
 
-    With `far`, the same dataset where its files are, what is deleted is read there.
+    With `far`, the same dataset where its files are, what is deleted is read there, and what
+    is copied.
 
     Whatever the table's current snapshot is, even one with edits, a snapshot of the
     dataset comes after it: the caller has asked whether edits may go, and of which version
@@ -142,7 +143,7 @@ def materialise(
         batches=() if previous is None else previous.deletes,
     )
     refs = draft.show_refs(checkout.refs)
-    files = draft.link(view)
+    files = draft.link((far or view) if checkout.copy else view)
     snapshot = draft.show(
         far or view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
     )
@@ -155,7 +156,7 @@ def materialise(
     metadata = expired(metadata, checkout.keep)
     published, document = _publish(place, table, metadata, flavour)
     if isinstance(place, FolderPlace):
-        show_to_duckdb(view, metadata, place.folder)
+        show_to_duckdb(far or view, metadata, place.folder)
     return TableState(
         view.path,
         checkout.commit,

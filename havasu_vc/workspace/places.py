@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -31,6 +32,8 @@ from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, Stor
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import read_ordinary, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_systems import object_system, reporting_store_errors
+from havasu_vc.store.object_urls import shown_url
 from havasu_vc.store.system import clone_blocks, set_mode, sync_file
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import LARGEST_METADATA, Table, TableFolders
@@ -40,6 +43,7 @@ __all__ = [
     "TEMPORARY",
     "Holds",
     "TablePlace",
+    "copy_from_bucket",
     "in_the_way",
     "is_newest",
     "link_file",
@@ -213,10 +217,15 @@ def link_file(
     it is known that the file system has none.
     """
     with reporting_storage_errors(target):
-        try:
-            found = identify(target)
-        except FileNotFoundError:
-            return _placed(source, target, copy=copy, reflink=reflink)
+        return _known(target, size) or _placed(source, target, copy=copy, reflink=reflink)
+
+
+def _known(target: Path, size: int) -> FileIdentity | None:
+    """Return what tells a file that is there from a changed one; None where there is none."""
+    try:
+        found = identify(target)
+    except FileNotFoundError:
+        return None
     if found.size != size:
         raise CorruptDataFileError(
             target.name.partition(".")[0], f"{target} was changed in place; remove it"
@@ -239,6 +248,42 @@ def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIde
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
     return identify(target)
+
+
+def copy_from_bucket(url: str, target: Path, file: str, size: int) -> FileIdentity | None:
+    """Give a file of a bucket a name here, its bytes checked while they come; None without one.
+
+    A file of that name and size is the one.
+    """
+    with reporting_storage_errors(target):
+        if (known := _known(target, size)) is not None:
+            return known
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    digest = hashlib.sha256()
+    system, path = object_system(url)
+    try:
+        with (
+            reporting_store_errors(shown_url(url), "read", passing=(FileNotFoundError,)),
+            system.open_input_stream(path) as source,
+            temporary.open("xb") as written,
+        ):
+            while written.tell() <= size and (block := source.read(_BLOCK)):
+                digest.update(block)
+                with reporting_storage_errors(target):
+                    written.write(block)
+        if digest.hexdigest() != file:
+            raise CorruptDataFileError(file, "its bytes in the bucket have another hash")
+        sync_file(temporary)
+        set_mode(None, temporary, 0o444)
+        os.replace(temporary, target)
+    except FileNotFoundError:
+        return None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return identify(target)
+
+
+_BLOCK = 1 << 20
 
 
 def _linked(source: Path, target: Path) -> bool:

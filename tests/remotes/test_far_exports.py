@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -18,6 +19,7 @@ from pyarrow import fs
 from pyiceberg.table import StaticTable
 
 from havasu_vc import Repo
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError, StorageError
 from havasu_vc.exchange.export_marks import MARK
@@ -30,6 +32,7 @@ from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import make
 from tests.repo.tables import BY_ID, points, write
+from tests.support.rasters import ortho_folder
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 
 COUNT = 3000
@@ -51,6 +54,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
             gone = pa.table({"id": pa.array(range(0, 900, 9), pa.int64())})
             ours.write("big", gone, mode="delete")
             ours.write("big", points(300, start=5000), mode="append")
+        ours.import_(ortho_folder(folder / "orthos"), "orthos")
         share(ours, bare(folder / "server.git"), data="s3://exports/data")
         yield folder / "server.git", endpoint
 
@@ -234,6 +238,46 @@ def test_an_iceberg_table_is_written(repo: Repo, bucket: tuple[Path, str], folde
         {"s3.endpoint": bucket[1], "s3.region": "us-east-1"},
     )
     assert sorted(shown.scan().to_arrow()["id"].to_pylist()) == WANTED
+    assert files(repo) == [], "the store copied them itself"
+
+
+def test_an_iceberg_table_is_written_here(repo: Repo, tmp_path: Path) -> None:
+    """What a folder gets is copied from the bucket, and checked on its way."""
+    words = ("-C", repo.path, "export", "big", tmp_path / "table", "--to", "iceberg")
+    made = run(*words)
+    assert made.exit_code == 0, made.stderr
+    assert files(repo) == [], "no file came to the clone"
+    shown = StaticTable.from_metadata(str(tmp_path / "table/metadata/v1.metadata.json"))
+    assert sorted(shown.scan().to_arrow()["id"].to_pylist()) == WANTED
+
+    entries = require_files(repo.dataset("big")).data_entries
+    name = min(entries, key=lambda entry: entry.size).file
+    place = f"exports/data/objects/{name[:2]}/{name[2:4]}/{name}"
+    with system().open_input_stream(place) as file:
+        data = file.read()
+    shutil.rmtree(tmp_path / "table")
+    try:
+        with system().open_output_stream(place) as file:
+            file.write(bytes(len(data)))
+        made = run(*words)
+        assert made.exit_code != 0 and f"data file {name[:12]}" in made.stderr, made.stderr
+        left = {each.name for each in (tmp_path / "table" / "data").iterdir()}
+        assert f"{name}.parquet" not in left and not any(n.startswith(".") for n in left)
+    finally:
+        with system().open_output_stream(place) as file:
+            file.write(data)
+    assert run(*words).exit_code == 0
+
+
+def test_rasters_are_read_there(repo: Repo, tmp_path: Path) -> None:
+    for words in (
+        ("export", "orthos", tmp_path / "out", "--to", "geotiff"),
+        ("raster", "info", "orthos"),
+    ):
+        made = run("-C", repo.path, *words)
+        assert made.exit_code == 0, made.stderr
+        assert files(repo) == [], words
+    assert list((tmp_path / "out").iterdir())
 
 
 def rows_of_iceberg_3(place: str, endpoint: str, version: int) -> list[int]:
