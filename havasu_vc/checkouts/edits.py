@@ -50,10 +50,9 @@ from havasu_vc.errors import (
     StateError,
     UnsupportedTypeError,
 )
-from havasu_vc.history.diff import diff_datasets, row_changes
+from havasu_vc.history.diff import changes_counted, diff_datasets
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.merging import require_calm
-from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, count_meta, meta_changes
 from havasu_vc.repo.filters import parse_filters
@@ -103,7 +102,7 @@ def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
     else:
         draft = draft_view(repo, table)
         with repo.settings.open_engine(draft.size) as engine:
-            rows = count_changes(row_changes(edits.base, draft, engine))
+            rows = changes_counted(edits.base, draft, engine)
     return TableChanges(counts, rows, table.state.commit, tuple(sorted(table.branches)))
 
 

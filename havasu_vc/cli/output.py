@@ -31,6 +31,7 @@ from havasu_vc.errors import (
 
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
+    from havasu_vc.model.commits import ChangeCounts
     from havasu_vc.model.diffs import DatasetDiff
 
 __all__ = ["Readable", "folder_for_geojson", "opened_output"]
@@ -105,9 +106,26 @@ class Readable:
             for diff in self._diffs:
                 if diff.meta:
                     self.meta[diff.path] = [change.name for change in diff.meta]
-                yield replace(diff, changes=self._rows(diff))
+                yield replace(diff, changes=self._readable(diff))
         except UNREAD as error:
             self._errors.append(error)
+
+    def _readable(self, diff: DatasetDiff) -> Iterator[ChangeBatch]:
+        from havasu_vc.model.changes import CountableChanges, count_changes
+
+        rows, changes = self._rows(diff), diff.changes
+        if not isinstance(changes, CountableChanges):
+            return rows
+        count = changes.count
+
+        def counted() -> ChangeCounts:
+            try:
+                return count()
+            except UNREAD:
+                # As far as they can be read.
+                return count_changes(rows)
+
+        return CountableChanges(rows, counted)
 
     def _rows(self, diff: DatasetDiff) -> Iterator[ChangeBatch]:
         try:

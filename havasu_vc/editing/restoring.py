@@ -25,12 +25,12 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.blame import ChosenRows
 from havasu_vc.history.conflicts import in_columns
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import meta_changes
 from havasu_vc.model.names import HAVASU_MARKER
@@ -140,7 +140,7 @@ def _restore(
             with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
                 if filter_.is_whole:
                     restored.take(path, other, mine)
-                    restored.counts[path] = count_changes(row_changes(old, new, engine))
+                    restored.counts[path] = changes_counted(old, new, engine)
                     if old is not None and new is not None:
                         restored.meta[path] = _items_apart(old, new)
                 else:
@@ -195,7 +195,7 @@ def _restore_as_edits(
             with repo.settings.open_engine(old.size + new.size) as engine:
                 if filter_.is_whole:
                     views[path] = new
-                    counts[path] = count_changes(row_changes(old, new, engine))
+                    counts[path] = changes_counted(old, new, engine)
                     meta[path] = tuple(name for name in _items_apart(old, new) if name not in items)
                     continue
                 edit = _edit(path, old, new, filter_, engine, columns)

@@ -71,6 +71,9 @@ CONNECT = "sc://"
 _PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
     "spark.app.name": "havasu-vc",
+    # A task would else wait three seconds for the worker that wrote most of its rows, while the
+    # other worker has nothing to do: a release of 10M rows on two workers lost a tenth so.
+    "spark.locality.wait": "0s",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,8 @@ from havasu_vc.datasets.protocol import Dataset, DiffPlan
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, CountableChanges, count_changes
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, meta_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "are_apart",
     "bytes_between",
+    "changes_counted",
     "diff_datasets",
     "looked_at_changes",
     "planned_changes",
@@ -65,7 +68,12 @@ def diff_datasets(
         with open_engine() as engine:
             yield from row_changes(old, new, engine, note=note)
 
-    return DatasetDiff(path, before, after, meta_changes(before, after), changes())
+    def count() -> ChangeCounts:
+        with open_engine() as engine:
+            return changes_counted(old, new, engine, note=note)
+
+    stream = CountableChanges(changes(), count)
+    return DatasetDiff(path, before, after, meta_changes(before, after), stream)
 
 
 def bytes_between(old: Dataset | None, new: Dataset | None) -> int:
@@ -91,20 +99,68 @@ def row_changes(
     `note` hears when old rows are shown as a commit claims them, because the data to
     compare them with is not here.
     """
-    if old is None:
-        old = new.emptied() if new is not None else None
-    elif new is None:
-        new = old.emptied()
-    if old is None or new is None:
+    sides = _sides_seen(old, new, engine)
+    if sides is None:
         return
-    old, new = seen_by(engine, old), seen_by(engine, new)
-    plan = old.compare(new)
+    plan = sides[0].compare(sides[1])
     if plan is None:
         from havasu_vc.history.across import changes_across
 
-        yield from changes_across(old, new, engine)
+        yield from changes_across(*sides, engine)
         return
-    yield from planned_changes(plan, old, new, engine, note=note)
+    yield from planned_changes(plan, *sides, engine, note=note)
+
+
+def changes_counted(
+    old: Dataset | None, new: Dataset | None, engine: Engine, *, note: Note | None = None
+) -> ChangeCounts:
+    """Return how many rows differ from one version to another.
+
+    Tasks count where they find the changes, so that no row passes through here.
+    """
+    sides = _sides_seen(old, new, engine)
+    if sides is None:
+        return ChangeCounts()
+    plan = sides[0].compare(sides[1])
+    if plan is None:
+        from havasu_vc.history.across import changes_across
+
+        return count_changes(changes_across(*sides, engine))
+    _note_unverified(plan, sides[1], note)
+    if plan.dealt:
+        found = looked_at_changes(plan, task_of(counts, plan.pair([], [], [])), engine)
+    else:
+        counting = [task_of(counts, task) for task in plan.tasks()]
+        anywhere = engine.apart and are_apart(*sides)
+        found = engine.run(counting, description=f"Comparing {sides[1].path}", anywhere=anywhere)
+    total = ChangeCounts()
+    with closing(found):
+        for batch in found:
+            total += ChangeCounts(*(batch.column(name)[0].as_py() for name in _COUNTS))
+    return total
+
+
+@kernel
+def counts(task: Task) -> Iterator[pa.RecordBatch]:
+    """Yield one row: how many changes of each kind a task yields."""
+    found = count_changes(ChangeBatch(batch) for batch in run_task(task) if batch.num_rows)
+    yield pa.record_batch({name: [getattr(found, name)] for name in _COUNTS})
+
+
+_COUNTS = ("inserts", "updates", "deletes")
+
+
+def _sides_seen(
+    old: Dataset | None, new: Dataset | None, engine: Engine
+) -> tuple[Dataset, Dataset] | None:
+    """Return two versions as an engine's tasks see them, one that is not there as empty."""
+    if old is None:
+        old = None if new is None else new.emptied()
+    elif new is None:
+        new = old.emptied()
+    if old is None or new is None:
+        return None
+    return seen_by(engine, old), seen_by(engine, new)
 
 
 def seen_by(engine: Engine, view: Dataset) -> Dataset:
@@ -125,11 +181,7 @@ def planned_changes(
     note: Note | None = None,
 ) -> Generator[ChangeBatch, None, None]:
     """Yield the row changes that were planned to be read so, in key order."""
-    if plan.unverified and note is not None:
-        note(
-            f"{new.path}: deleted rows are shown unverified, as data files to compare them "
-            "with are not here"
-        )
+    _note_unverified(plan, new, note)
     if plan.dealt:
         batches = _dealt(plan, engine, old)
     else:
@@ -137,6 +189,14 @@ def planned_changes(
     for batch in batches:
         if batch.num_rows:
             yield ChangeBatch(batch)
+
+
+def _note_unverified(plan: DiffPlan, new: Dataset, note: Note | None) -> None:
+    if plan.unverified and note is not None:
+        note(
+            f"{new.path}: deleted rows are shown unverified, as data files to compare them "
+            "with are not here"
+        )
 
 
 def are_apart(*views: Dataset) -> bool:

@@ -38,13 +38,13 @@ from havasu_vc.history.conflicts import (
     columns_back,
     conflict_table,
 )
-from havasu_vc.history.diff import planned_changes, row_changes
+from havasu_vc.history.diff import changes_counted, planned_changes, row_changes
 from havasu_vc.history.merge import (
     merge_changes,
     with_renumbered,
     with_resolutions,
 )
-from havasu_vc.history.summing import changes_counted, edited_columns
+from havasu_vc.history.summing import edited_columns
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas

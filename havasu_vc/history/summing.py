@@ -1,4 +1,4 @@
-"""Adding up what tasks yield: digests and counts of rows, counts of changes, what changes touch.
+"""Adding up what tasks yield: digests and counts of rows, what changes touch.
 
 Each task reports its share, which needs no folder that machines share.
 """
@@ -16,12 +16,11 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.conflicts import dropped_and_edited, dropped_columns
 from havasu_vc.history.diff import are_apart, looked_at_changes, row_changes, seen_by
-from havasu_vc.model.changes import ChangeBatch, count_changes
-from havasu_vc.model.commits import ChangeCounts
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["add_up", "changes_counted", "edited_columns", "sums"]
+__all__ = ["add_up", "edited_columns", "sums"]
 
 
 def add_up(
@@ -51,31 +50,6 @@ def sums(pieces: tuple[()], task: Task, schema: Schema) -> Iterator[pa.RecordBat
         rows += batch.num_rows
         digests.add(hash_rows(batch, schema).digests)
     yield pa.record_batch({"rows": [rows], "digests": [format_digests(digests.sums)]})
-
-
-def changes_counted(old: Dataset, new: Dataset, engine: Engine) -> ChangeCounts:
-    """Return how many rows differ from one version to another."""
-    plan = old.compare(new)
-    if plan is None or plan.dealt:
-        return count_changes(row_changes(old, new, engine))
-    counting = [task_of(counts, (), task) for task in plan.tasks()]
-    found = ChangeCounts()
-    anywhere = not engine.apart or not new.storage.on_demand or are_apart(old, new)
-    what = f"Comparing {new.path}"
-    for batch in engine.run_dealt([], counting, description=what, anywhere=anywhere):
-        found += ChangeCounts(*(batch.column(name)[0].as_py() for name in _COUNTS))
-    return found
-
-
-@kernel
-def counts(pieces: tuple[()], task: Task) -> Iterator[pa.RecordBatch]:
-    """Yield one row: how many changes of each kind a task yields; nothing is dealt to it."""
-    changes = (ChangeBatch(batch) for batch in run_task(task) if batch.num_rows)
-    found = count_changes(changes)
-    yield pa.record_batch({name: [getattr(found, name)] for name in _COUNTS})
-
-
-_COUNTS = ("inserts", "updates", "deletes")
 
 
 def edited_columns(

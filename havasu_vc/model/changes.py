@@ -13,7 +13,7 @@ Every producer promises this; every consumer may rely on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -24,7 +24,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.records import dataclass
 
-__all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeKind", "RowChange"]
+__all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeKind", "CountableChanges", "RowChange"]
 
 MOST_BATCH_BYTES = 32 * 1024 * 1024
 """Producers cut batches at about this size."""
@@ -141,8 +141,21 @@ def struct_of(batch: pa.RecordBatch, mask: pa.BooleanArray | None = None) -> pa.
     return pa.Array.from_buffers(pa.struct(fields), len(batch), [validity], children=batch.columns)
 
 
+class CountableChanges(Iterator[ChangeBatch]):
+    """A change stream that can be counted where its changes are found, without being read."""
+
+    def __init__(self, batches: Iterator[ChangeBatch], count: Callable[[], ChangeCounts]) -> None:
+        self._batches = batches
+        self.count = count
+
+    def __next__(self) -> ChangeBatch:
+        return next(self._batches)
+
+
 def count_changes(batches: Iterable[ChangeBatch]) -> ChangeCounts:
     """Count a whole stream."""
+    if isinstance(batches, CountableChanges):
+        return batches.count()
     total = ChangeCounts()
     for batch in batches:
         total += batch.counts

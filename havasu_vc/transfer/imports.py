@@ -41,10 +41,9 @@ from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
 from havasu_vc.exchange.sources import declared_types, open_sources, read_as, spread
 from havasu_vc.geo.crs import same_crs
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.history.owned_rows import can_be_dealt, live_pieces, owned_rows
-from havasu_vc.history.summing import changes_counted
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.evolution import (
     check_evolution,

@@ -31,10 +31,9 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.properties import DATASET
 from havasu_vc.history.conflicts import MergePolicy
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import changes_counted
 from havasu_vc.history.merge_datasets import MergedDataset, markers_of
 from havasu_vc.merging import MergeRules, RootTree, base_tree, merge_trees, root_tree
-from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
@@ -280,7 +279,7 @@ def _counted(
     last = last_version(repo, folder.path, repo.head().commit or "")
     before = view if last is None else repo.view(*last)
     with suppress(HavasuError), repo.settings.open_engine(view.size) as engine:
-        return count_changes(row_changes(before, view.after(edit, "the repair"), engine))
+        return changes_counted(before, view.after(edit, "the repair"), engine)
     return ChangeCounts()
 
 

@@ -12,7 +12,7 @@ from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history import across
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -121,6 +121,8 @@ def test_a_dataset_that_comes_or_goes_is_all_rows(tmp_path: Path) -> None:
     with LocalEngine(threads=1) as engine:
         (come,) = row_changes(None, dataset, engine)
         (gone,) = row_changes(dataset, None, engine)
+        assert changes_counted(None, dataset, engine) == come.counts
+        assert changes_counted(dataset, None, engine) == gone.counts
     assert (come.counts.inserts, gone.counts.deletes) == (len(FIRST), len(FIRST))
     assert come.new_rows().column("fid").to_pylist() == list(range(20))
 

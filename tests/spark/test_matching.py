@@ -21,7 +21,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DataFileNotFoundError, NotFoundError
 from havasu_vc.history import across
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.model.types import Field, Primitive
@@ -85,7 +85,11 @@ def random_rows(chance: random.Random) -> dict[int, tuple[str, int | None]]:
 def changes(old: Dataset, new: Dataset, engine: Engine) -> list[dict[str, Any]]:
     plan = old.compare(new)
     assert plan is not None and plan.dealt
-    return [row for batch in row_changes(old, new, engine) for row in batch.data.to_pylist()]
+    found = [row for batch in row_changes(old, new, engine) for row in batch.data.to_pylist()]
+    counts = changes_counted(old, new, engine)
+    comes, goes = (sum(row[side] is None for row in found) for side in ("old", "new"))
+    assert (counts.inserts, counts.total, counts.deletes) == (comes, len(found), goes)
+    return found
 
 
 @pytest.mark.parametrize("way", WAYS)

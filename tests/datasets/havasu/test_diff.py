@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history import diff
-from havasu_vc.history.diff import Note, bytes_between, row_changes
+from havasu_vc.history.diff import Note, bytes_between, changes_counted, row_changes
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
 from havasu_vc.testing.dataset_contract import (
@@ -29,6 +30,12 @@ GEOMETRY = Field(99, "where", Primitive.BINARY, geometry=Geometry())
 
 def in_order(found: list[Any], schema: Schema) -> list[Any]:
     return found if schema.key else sorted(found, key=repr)
+
+
+def counted(changes: list[Any]) -> ChangeCounts:
+    inserts = sum(old is None for old, _ in changes)
+    deletes = sum(new is None for _, new in changes)
+    return ChangeCounts(inserts, len(changes) - inserts - deletes, deletes)
 
 
 @pytest.mark.thorough
@@ -57,12 +64,14 @@ def test_large_diffs_are_small_ones(
         found = described(row_changes(old, new, engine), schema, schema)
         back = [batch.invert() for batch in row_changes(new, old, engine)]
         undone = described(back, schema, schema)
+        counts = changes_counted(old, new, engine)
 
     if first and second and (hilbert or not schema.key) and plan.old:
         assert plan.dealt
     wanted = expected_changes(first, second, schema, schema)
     assert in_order(found, schema) == in_order(wanted, schema)
     assert in_order(undone, schema) == in_order(wanted, schema)
+    assert counts == counted(wanted)
 
 
 @pytest.mark.thorough
@@ -95,9 +104,11 @@ def test_large_diffs_of_tables_in_nearly_one_order(
         old = datasets.new(schema, first, hilbert=99)
         new = datasets.new(schema, second, hilbert=99)
         found = described(row_changes(old, new, engine), schema, schema)
+        counts = changes_counted(old, new, engine)
 
     wanted = expected_changes(first, second, schema, schema)
     assert in_order(found, schema) == in_order(wanted, schema)
+    assert counts == counted(wanted)
 
 
 KEYED = Schema(
