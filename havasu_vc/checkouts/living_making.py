@@ -68,6 +68,10 @@ def create_living(
     place = place_at(git, location or git.config.get(setting(git)) or default_location(git))
     if location is not None:
         require_no_secret(place)
+    if place.path is not None and place.path.suffix.lower() != ".gpkg":
+        raise InvalidArgumentError(
+            f"{location} is not the name of a GeoPackage", hints=("end it in .gpkg",)
+        )
     if not anew and place.exists:
         raise InvalidArgumentError(f"{place.where} is there already")
     before = living_place(repo)

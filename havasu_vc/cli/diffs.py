@@ -19,8 +19,8 @@ from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import JSON_STYLES, engine_option
-from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output
+from havasu_vc.cli.options import JSON_STYLES, DiffForm, engine_option
+from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import InvalidArgumentError
@@ -116,7 +116,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         output_format=Spelt(
             "-o --output-format",
             metavar="FORMAT",
-            type=click.Choice(FORMATS),
+            type=DiffForm(FORMATS),
             show_default=True,
             help="; ".join(
                 f"{', '.join(values)}: {WRITERS[name].help.removesuffix('.')}"
@@ -197,6 +197,7 @@ def print_diff(
     ):
         summary = writer_named(name)(shown, sys.stdout, replace(how, directory=options.output))
     else:
+        require_file(options.output, name, as_kart=is_in_karts_place(repo.git))
         with opened_output(options.output) as out:
             summary = writer_named(name)(shown, out, how)
     readable.finish(invocation)

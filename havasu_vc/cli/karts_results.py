@@ -28,7 +28,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("commit", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
     ("conflicts", "No conflicts(; .*)?", ""),
     ("apply", r"Note: (.+: Trying to .*)", r"\1"),
-    ("apply", r"In the working copy, not committed:|" + _COUNTS, ""),
+    ("apply", r"In the working copy, not committed:|  \S.*: no rows changed|" + _COUNTS, ""),
     ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
     ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),
 )

@@ -46,13 +46,13 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "following comma separated keys: --,-,+,++",
     ),
     (
-        "diff export show",
+        "create-patch diff export show",
         "'(EPSG:[0-9]+)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
         "(PROJ: proj_create_from_database: crs not found)",
     ),
     (
-        "diff export show",
+        "create-patch diff export show",
         "'([^:]+)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
         "(OGR Error: Corrupt data)",
@@ -104,14 +104,14 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "conflicts diff show",
-        f"{_FORM}'json:(.+)' is not one of .+",
+        f"{_FORM}'(?:json|json-lines|geojson):(.+)' is not one of .+",
         rf"{_NO_FORM}\1. (choose from compact, extracompact, pretty)",
     ),
     (
-        "diff show",
-        f"{_FORM}'text(:.+)' is not one of .+",
-        r"Invalid value for '--output-format' / '-o': Output format 'text' doesn't currently "
-        r"accept any qualifiers (got: '\1'",
+        "conflicts diff show",
+        f"{_FORM}'(text|quiet|feature-count|html)(:.+)' is not one of .+",
+        r"Invalid value for '--output-format' / '-o': Output format '\1' doesn't currently "
+        r"accept any qualifiers (got: '\2'",
     ),
     (
         "diff show",
@@ -418,7 +418,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Can't create a working copy for a bare repository",
     ),
     (
-        "export diff show",
+        "create-patch diff export show",
         "'(.*)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1'",
     ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PLACE",
     "Command",
+    "DiffForm",
     "RevisionCommand",
     "engine_option",
     "gathered",
@@ -276,6 +277,18 @@ class _Form(click.Choice[str]):
             if ctx is not None:
                 ctx.meta[_STYLE] = style
             return form
+        return super().convert(value, param, ctx)
+
+
+class DiffForm(click.Choice[str]):
+    """A form of what is printed, as Kart spells it where this program is Kart."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the form; Kart takes a style of JSON lines, which they have not, and none."""
+        name, _, style = str(value).partition(":")
+        lines = name == "json-lines" and style in JSON_STYLES
+        if is_called_kart() and (lines or not style) and name in self.choices:
+            value = name
         return super().convert(value, param, ctx)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.commits import ChangeCounts
     from havasu_vc.model.diffs import DatasetDiff
 
-__all__ = ["Readable", "folder_for_geojson", "opened_output"]
+__all__ = ["Readable", "folder_for_geojson", "opened_output", "require_file"]
 
 
 @contextmanager
@@ -74,6 +74,16 @@ def folder_for_geojson(path: Path, *, as_kart: bool) -> bool:
         for file in path.glob("*.geojson"):
             file.unlink()
     return True
+
+
+def require_file(path: Path | None, form: str, *, as_kart: bool) -> None:
+    """Raise as Kart does where what takes one file is to go into a folder."""
+    if as_kart and path is not None and path.is_dir():
+        option = form if form.startswith("-") else "--text" if form == "text" else "--json"
+        raise click.BadParameter(
+            f"Directory is not valid for --output with {option}",
+            param_hint="--output",
+        )
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
         edits: list[TreeEdit] = []
         removed: dict[str, ChangeCounts] = {}
         for part in patch.datasets:
-            _require_known(part, known)
+            _require_known(part, known, rows_left_out=request.rows_left_out)
             with settings.open_engine(0) as engine:
                 if part.path not in known:
                     check_dataset_path(part.path, known)
@@ -126,15 +126,21 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
     return CommitResult(identity, where, counts, meta=meta, as_edits=living is not None)
 
 
-def _require_known(part: DatasetPatch, known: Container[str]) -> None:
+def _require_known(part: DatasetPatch, known: Container[str], *, rows_left_out: bool) -> None:
     """Raise for a dataset that is neither there nor made, and for what is not understood of one."""
     if part.path not in known and not any(each.name == "schema.json" for each in part.meta):
         error = DatasetNotFoundError(part.path)
         error.message = f"the patch changes the dataset {part.path!r}, which is not there"
         raise error
-    if part.unknown:
+    unknown = [each for each in part.unknown if each != "data_changes" or not rows_left_out]
+    if unknown == ["data_changes"]:
         raise PatchError(
-            f"dataset {part.path!r} of the patch has {part.unknown[0]!r}, which is not understood"
+            f"the patch says that rows of {part.path!r} changed, and leaves them out",
+            hints=("make it with `havasu-vc create-patch --diff-format full`",),
+        )
+    if unknown:
+        raise PatchError(
+            f"dataset {part.path!r} of the patch has {unknown[0]!r}, which is not understood"
         )
 
 

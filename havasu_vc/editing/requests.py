@@ -33,6 +33,8 @@ class PatchRequest:
     """Use this message instead of the patch's."""
     commit: bool = True
     """Whether to commit it; else it is tried, or made in the working copy."""
+    rows_left_out: bool = False
+    """Take a patch that says only whether rows changed, and make its other changes."""
     limit: int | None = None
     """Take patches up to this size, such as 1G."""
 

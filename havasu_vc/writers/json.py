@@ -70,10 +70,7 @@ def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
         reproject=options.reproject,
     )
     if options.header_alone:
-        for _ in diffs:
-            pass  # the exit code is still told by them
-        out.write(layout.dumps(header, 0) + "\n")
-        return ChangeSummary()
+        return _write_header(diffs, out, form, header)
     files = {change.path: file_object(change) for change in options.files}
     return _write(diffs, out, form, header, files, rows=not options.data_changes)
 
@@ -94,8 +91,20 @@ def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOption
         reproject=options.reproject,
         new_half_only=options.reproject is not None,
     )
+    if options.header_alone:
+        return _write_header(diffs, out, form, header)
     files = {change.path: file_object(change, patch=True) for change in options.files}
-    return _write(diffs, out, form, header, files, labelled_meta=False)
+    rows = not options.data_changes
+    return _write(diffs, out, form, header, files, labelled_meta=False, rows=rows)
+
+
+def _write_header(
+    diffs: Iterable[DatasetDiff], out: TextIO, form: ChangeForm, header: dict[str, Any]
+) -> ChangeSummary:
+    for _ in diffs:
+        pass  # the exit code is still told by them
+    out.write(form.layout.dumps(header, 0) + "\n")
+    return ChangeSummary()
 
 
 def _write(

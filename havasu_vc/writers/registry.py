@@ -58,7 +58,10 @@ WRITERS: Mapping[str, DiffFormat] = MappingProxyType(
             "havasu_vc.writers.json", "write_json_lines", "A line for each row.", files=True
         ),
         "geojson": DiffFormat(
-            "havasu_vc.writers.geojson", "write_geojson", "A feature for each version of a row."
+            "havasu_vc.writers.geojson",
+            "write_geojson",
+            "A feature for each version of a row.",
+            styles=True,
         ),
         "html": DiffFormat(
             "havasu_vc.review",

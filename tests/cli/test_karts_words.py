@@ -229,6 +229,46 @@ gone: diff
 gone: commit -m x
 gone: restore
 gone: checkout side
+clean: create-workingcopy --parts tabular
+clean: create-workingcopy --parts file-system
+clean: create-workingcopy --parts nosuch
+clean: create-workingcopy --parts auto --delete-existing
+clean: create-workingcopy --no-delete-existing
+clean: create-workingcopy --delete-existing other.txt
+clean: create-workingcopy --delete-existing nosuch
+clean: create-workingcopy --delete-existing patch.json
+clean: create-workingcopy --delete-existing postgresql://nosuch
+empty: create-workingcopy --parts tabular
+clean: create-patch HEAD --diff-format none
+clean: create-patch HEAD --diff-format full
+clean: create-patch HEAD --diff-format no-data-changes
+clean: create-patch HEAD --diff-format nosuch
+clean: create-patch HEAD --crs nosuch
+clean: create-patch HEAD --output .
+clean: apply minimal.json
+clean: apply minimal.json --no-commit
+clean: apply header.json
+clean: apply header.json --allow-empty
+clean: apply easy.json --commit
+clean: apply easy.json --ref HEAD
+clean: apply easy.json --ref side --no-commit
+edited: diff -o geojson:compact
+edited: diff -o geojson:pretty
+edited: diff -o geojson:nosuch
+edited: diff -o json:
+edited: diff -o json-lines:compact
+edited: diff -o json-lines:nosuch
+edited: diff -o quiet:x
+edited: diff -o html:x
+edited: diff --json-style compact -o geojson
+edited: diff --json-style compact -o json:pretty
+edited: diff --output . -o json
+edited: diff --output . -o text
+edited: diff --output . -o json-lines
+merging: conflicts --output .
+merging: conflicts --output . -o json
+merging: conflicts -o geojson:compact
+merging: conflicts -o quiet:x
 """
 
 
@@ -261,6 +301,10 @@ def _make(folder: Path) -> None:
     change("uno", 1, "Uno")
     (clean / "patch.json").write_text(run("create-patch", "side"))
     (clean / "easy.json").write_text(run("create-patch", "easy"))
+    (clean / "minimal.json").write_text(
+        run("create-patch", "easy", "--diff-format", "no-data-changes")
+    )
+    (clean / "header.json").write_text(run("create-patch", "easy", "--diff-format", "none"))
     (clean / "bad.json").write_text("{nope")
     (clean / "none.json").write_text('{"kart.patch/v1": {}}')
     run_git("remote", "add", "origin", "/no/such/place", cwd=clean)
@@ -294,11 +338,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _told(place: Path, line: str, code: int, out: str, err: str) -> str:
     """Return what a command said as it stands in the file."""
-    aside = re.compile(r"Usage: |Try '|Writing features|.*UserWarning|  +(parser|pieces|super\()")
+    aside = re.compile(
+        r"Usage: |Try '|Writing features|.*UserWarning|"
+        r"Copy-on-write |Currently Kart |For more info, |  +(parser|pieces|super\()"
+    )
     lines = [f"$ {line}", f"exit {code}"]
     for stream, text in (("out", out), ("err", err)):
         text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace(str(place), "PLACE")
         text = re.sub(r"\b[0-9a-f]{7}([0-9a-f]{33})?\b", "#", text)
+        text = re.sub(r'("authorTime": )"[^"]*"', r'\1"TIME"', text)
         shown = [each for each in text.rstrip().splitlines() if not aside.match(each)]
         if stream == "err":
             while shown and not shown[0].strip():

@@ -80,7 +80,7 @@ def look(folder: Path) -> View:
     view: dict[str, Any] = {}
     for name in REPOSITORIES:
         place = folder / name
-        if not (place / ".git" / "HEAD").exists() and not (place / "HEAD").exists():
+        if _head(place) is None:
             continue
         if name == "server.git" and (folder / "data").exists():
             # Its data is beside it, and no command of ours reads it there.
@@ -97,9 +97,7 @@ def look(folder: Path) -> View:
             ref = re.sub(r"\d{10,}", "*", ref)  # stashes are named by the time
             listed = run_git("rev-list", "--first-parent", "--reverse", commit, cwd=place)
             view[f"{name} {ref}"] = tuple(_version(repo, each, cache) for each in listed.split())
-        view[f"{name} HEAD"] = (
-            place / "HEAD" if repo.git.is_bare else place / ".git/HEAD"
-        ).read_text()
+        view[f"{name} HEAD"] = (_head(place) or Path()).read_text()
         if not repo.git.is_bare:
             view |= _work_tree(repo, name)
     copy = folder / "copy.gpkg"
@@ -108,6 +106,13 @@ def look(folder: Path) -> View:
     if (there := rows_there(folder)) is not None:
         view["PostGIS"] = there
     return view
+
+
+def _head(place: Path) -> Path | None:
+    """Return the file that says where HEAD is: of git, of Kart, or of a bare repository."""
+    return next(
+        (each for part in (".git", ".kart", "") if (each := place / part / "HEAD").exists()), None
+    )
 
 
 def _version(repo: Repo, commit: str, cache: dict[str, Any]) -> Any:
@@ -126,7 +131,9 @@ def _version(repo: Repo, commit: str, cache: dict[str, Any]) -> Any:
 
 def _work_tree(repo: Repo, name: str) -> dict[str, Any]:
     view: dict[str, Any] = {}
-    view[f"{name} status"] = run_git("status", "--porcelain", cwd=repo.path)
+    # Kart's index is of a kind that git does not read.
+    of_git = not (repo.path / ".kart").exists()
+    view[f"{name} status"] = of_git and run_git("status", "--porcelain", cwd=repo.path)
     view[f"{name} stashes"] = len(repo.workspace.stashes())
     status = repo.status()
     waiting = status.waiting
@@ -180,11 +187,15 @@ def unsound(folder: Path) -> list[str]:
     found = []
     for name in REPOSITORIES:
         place = folder / name
-        if not (place / ".git" / "HEAD").exists() and not (place / "HEAD").exists():
+        if _head(place) is None:
             continue
         done = subprocess.run(
             ["git", "fsck", "--strict", "--no-progress", "--no-dangling"],
             cwd=place,
+            env={
+                **os.environ,
+                **({"GIT_INDEX_FILE": "none"} if (place / ".kart").exists() else {}),
+            },
             capture_output=True,
             text=True,
             check=False,

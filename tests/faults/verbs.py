@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 import shapely
 
+from havasu_vc import Repo
 from tests.faults.postgis import POSTGIS
 from tests.faults.scenes import (
+    BASE,
+    BY_ID,
     HERE,
     MAIN,
     OLDER,
@@ -25,6 +28,7 @@ from tests.faults.scenes import (
     edit,
     edited_rows,
     import_replace,
+    parquet,
     put,
     sides,
     some,
@@ -34,6 +38,7 @@ from tests.faults.scenes import SCENES as FIRST
 from tests.repo.test_upgrading_format import old_repository
 from tests.support.git import run_git
 from tests.support.signing import signing_with_ssh
+from tests.support.sound import LOCAL
 
 __all__ = ["SCENES"]
 
@@ -112,6 +117,14 @@ def merge_living(folder: Path) -> Story:
     repo, versions, merged = sides(folder)
     repo.workspace.create_living(str(folder / "copy.gpkg"))
     return story(versions, merged)
+
+
+def moved_copy(folder: Path) -> Story:
+    """A working copy of a repository of Kart's, where the one elsewhere goes."""
+    repo = Repo.init(folder / "repo", kart=True, settings=LOCAL)
+    repo.import_(parquet(folder / "points.parquet", BASE), options=BY_ID)
+    repo.workspace.create_living(str(folder / "repo" / "old.gpkg"))
+    return story(({"points": BASE},))
 
 
 def merge_signed(folder: Path) -> Story:
@@ -194,6 +207,13 @@ VERBS = (
     Scene("switch (working copy)", clean_copy, (*HERE, "switch", "side")),
     Scene("merge (working copy)", merge_living, (*HERE, "merge", "side")),
     Scene("stash push (working copy)", restore_living, (*HERE, "stash", "push"), (44,)),
+    Scene("create-workingcopy", export, (*HERE, "create-workingcopy", "../copy.gpkg")),
+    Scene(
+        "create-workingcopy (moved)",
+        moved_copy,
+        (*HERE, "create-workingcopy", "--delete-existing", "../copy.gpkg"),
+    ),
+    Scene("create-workingcopy (anew)", clean_copy, (*HERE, "create-workingcopy", "-f")),
     Scene("upgrade", upgrade, (*HERE, "upgrade"), (44,)),
     Scene("merge (signed)", merge_signed, (*HERE, "merge", "side")),
     Scene("merge (owners)", merge_cells, (*HERE, "merge", "side"), within=by_owners),

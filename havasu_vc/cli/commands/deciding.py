@@ -15,8 +15,8 @@ from havasu_vc.cli.arguments import parse_assignment, parse_format
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, is_in_karts_place
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import JSON_STYLES, Command, json_option, output_option
-from havasu_vc.cli.output import folder_for_geojson, opened_output
+from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
+from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import InvalidArgumentError
 
@@ -33,6 +33,9 @@ FORMATS = (
     "json:compact",
     "json:extracompact",
     "geojson",
+    "geojson:pretty",
+    "geojson:compact",
+    "geojson:extracompact",
     "quiet",
 )
 
@@ -44,7 +47,7 @@ FORMATS = (
     "--output-format",
     "output_format",
     metavar="FORMAT",
-    type=click.Choice(FORMATS),
+    type=DiffForm(FORMATS),
     default="text",
     show_default=True,
     help=f"One of {', '.join(FORMATS)}; quiet prints nothing and sets the exit code.",
@@ -116,6 +119,7 @@ def conflicts(
     elif name == "geojson" and folder_for_geojson(output, as_kart=as_kart):
         count = write(found, sys.stdout, replace(options, directory=output), summary)
     else:
+        require_file(output, f"-o {name}", as_kart=as_kart)
         with opened_output(output) as out:
             count = write(found, out, options, summary)
     if not count and name == "text":

@@ -22,8 +22,8 @@ from havasu_vc.cli.options import (
     output_option,
     style_option,
 )
-from havasu_vc.cli.output import opened_output
-from havasu_vc.cli.requests import Spelt, takes, without_it
+from havasu_vc.cli.output import opened_output, require_file
+from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_bare_commit, tell_commit
 from havasu_vc.editing import PatchRequest
 from havasu_vc.errors import NoWorkingCopyError
@@ -37,6 +37,14 @@ __all__ = ["apply", "create_patch"]
 @click.argument("filters", metavar="[FILTER...]", nargs=-1)
 @output_option
 @style_option
+@click.option(
+    "--diff-format",
+    type=click.Choice(("none", "full", "no-data-changes")),
+    default="full",
+    show_default=True,
+    help="Leave row changes out but for whether there are some (no-data-changes), or all changes "
+    "(none).",
+)
 @click.option("--crs", metavar="CRS", help="Write geometries in this CRS.")
 @engine_option
 @click.pass_obj
@@ -46,6 +54,7 @@ def create_patch(
     filters: tuple[str, ...],
     output: Path | None,
     json_style: str,
+    diff_format: str,
     crs: str | None,
 ) -> None:
     """Write a commit as a patch that `havasu-vc apply` takes.
@@ -60,12 +69,19 @@ def create_patch(
     # A patch without a dataset that cannot be read would be another commit's.
     diffs = list(found)
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
-    options = WriterOptions(json_style=JsonStyle(json_style), commit=commit, files=files)
+    options = WriterOptions(
+        json_style=JsonStyle(json_style),
+        commit=commit,
+        files=files,
+        header_alone=diff_format == "none",
+        data_changes=diff_format == "no-data-changes",
+    )
     if crs is not None:
         from havasu_vc.looking import reprojection
 
         target, reproject = reprojection(crs)
         options = replace(options, reproject=reproject, crs_name=target.identifier)
+    require_file(output, "json", as_kart=is_in_karts_place(repo.git))
     with opened_output(output) as out:
         writer_named("patch")(diffs, out, options)
 
@@ -76,13 +92,12 @@ def create_patch(
     PatchRequest,
     ref=Spelt(metavar="BRANCH"),
     commit=Spelt(
-        "--no-commit",
-        parse=without_it,
+        "--commit/--no-commit",
         help="Try the patch, in the working copy if there is one; commit nothing.",
     ),
     message=Spelt("-m --message", metavar="TEXT", multiple=True, parse=join_message),
     limit=Spelt("--max-size", metavar="SIZE", type=click.STRING, parse=parse_size),
-    without=("source",),
+    without=("source", "rows_left_out"),
 )
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @engine_option
@@ -99,14 +114,25 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
         raise click.UsageError("--no-commit and --amend are incompatible")
     if amend and request.ref is not None:
         raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
+    if is_called_kart():
+        request = _as_kart(request)
     repo = invocation.open_repo()
     if not request.commit and is_in_karts_place(repo.git) and repo.workspace.living is None:
         raise NoWorkingCopyError("--no-commit requires a working copy")
     with repo.amending() if amend else nullcontext():
         result = repo.apply_patch.by(request)
+    here = request.ref in (None, "HEAD")
     if results_on_stdout() and result.commit is not None:
-        tell_bare_commit(invocation, repo, result, here=request.ref is None)
+        tell_bare_commit(invocation, repo, result, here=here)
         return
-    if request.ref is None:
+    if here:
         tell_update(invocation, repo)
     tell_commit(invocation, repo, result, dry_run=not request.commit)
+
+
+def _as_kart(request: PatchRequest) -> PatchRequest:
+    """Return what Kart makes of a request: it leaves aside that rows changed, where they lack."""
+    if not request.commit and request.ref is not None:
+        raise click.UsageError("--no-commit and --ref are incompatible")
+    empty = request.allow_empty or not request.commit
+    return replace(request, allow_empty=empty, rows_left_out=True)

@@ -46,6 +46,12 @@ __all__ = ["add_dataset", "create_workingcopy", "spatial_filter"]
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in it."
 )
+@click.option(
+    "--parts",
+    type=click.Choice(("tabular", "file-system", "auto")),
+    default="auto",
+    help="Make the tables, or the files of datasets of tiles, of which there are none here.",
+)
 @spatial_filter_option
 @json_option
 @click.pass_obj
@@ -54,6 +60,7 @@ def create_workingcopy(
     location: str | None,
     delete: bool | None,
     discard: bool,
+    parts: str,
     spatial_filter: str | None,
 ) -> None:
     r"""Make the GeoPackage of all datasets that QGIS and others edit, or their tables in PostGIS.
@@ -72,6 +79,9 @@ def create_workingcopy(
         from havasu_vc.merging import require_no_merge_of_kart
 
         require_no_merge_of_kart(repo.git)
+    if parts == "file-system":
+        _tell_files(invocation, repo)
+        return
     delete = _may_go(repo, delete, location)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)
@@ -87,14 +97,31 @@ def create_workingcopy(
     invocation.notes(result.notes)
 
 
-def _may_go(repo: Repo, given: bool | None, location: str | None) -> bool:
-    """Return whether a working copy that is there may go; in Kart's repositories, as Kart asks."""
-    if not repo.git.is_kart or repo.git.is_bare:
-        return given is not False
+def _tell_files(invocation: Invocation, repo: Repo) -> None:
+    """Tell that the files of tiles are as they should be: without such datasets there are none."""
+    _require_commit(repo)
+    place = repo.git.work_tree or repo.path
+    invocation.result("havasu.create-workingcopy/v1", {"path": str(place), "rows": 0, "notes": []})
+    if is_called_kart():
+        invocation.say(f"Creating file-system working copy in {place.name} folder")
+    else:
+        invocation.say("No dataset has files of tiles")
+
+
+def _require_commit(repo: Repo) -> None:
+    if repo.git.is_bare:
+        raise StateError("a bare repository has no working copy")
     if repo.head().commit is None:
         raise StateError(
             "an empty repository has no working copy", hints=("import some data first",)
         )
+
+
+def _may_go(repo: Repo, given: bool | None, location: str | None) -> bool:
+    """Return whether a working copy that is there may go; in Kart's repositories, as Kart asks."""
+    if not repo.git.is_kart or repo.git.is_bare:
+        return given is not False
+    _require_commit(repo)
     living = repo.workspace.living if given is None else None
     if living is None:
         return given is not False

@@ -32,3 +32,20 @@ def test_another_crs_is_named(run: Run) -> None:
 
 def test_no_such_commit(run: Run) -> None:
     assert run("create-patch", "nope").exit_code == 47
+
+
+def test_rows_may_be_left_out_of_it(run: Run, tmp_path: Path) -> None:
+    said = succeed(run("create-patch", "--diff-format", "no-data-changes")).stdout
+    patch = json.loads(said)
+    assert patch["kart.diff/v1+hexwkb"]["points"] == {"data_changes": True}
+    (tmp_path / "a.patch").write_text(said)
+
+    refused = run("apply", tmp_path / "a.patch")
+
+    assert refused.exit_code == 22
+    assert "leaves them out" in refused.stderr
+
+
+def test_it_may_have_no_diff(run: Run) -> None:
+    patch = json.loads(succeed(run("create-patch", "--diff-format", "none")).stdout)
+    assert list(patch) == ["kart.patch/v1"]
