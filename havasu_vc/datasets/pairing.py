@@ -17,7 +17,7 @@ This is common to all kinds of dataset, whatever they keep rows in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,13 @@ __all__ = [
     "Mask",
     "alike",
     "check_order",
+    "column_codes",
     "comparable",
     "conform",
     "describe_key",
     "equal_columns",
     "equal_rows",
+    "key_codes",
     "nth_equal",
     "pair_rows",
     "partners",
@@ -157,16 +159,22 @@ def key_codes(
         after = new.column(field.name)
         before = old.column(old_schema.by_id[field.id].name)
         columns.append(alike(before, after))
+    return column_codes(columns)
+
+
+def column_codes(columns: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array]:
+    """Return one column of each side that is equal exactly where all of some columns are."""
     if len(columns) == 1:
         return columns[0]
-    codes = np.zeros(old.num_rows + new.num_rows, np.int64)
+    count = len(columns[0][0])
+    codes = np.zeros(count + len(columns[0][1]), np.int64)
     for before, after in columns:
         encoded = pc.dictionary_encode(pa.concat_arrays([before, after]))
         codes *= max(len(encoded.dictionary), 1)
         codes += encoded.indices.to_numpy()
         # Codes stay small however many columns there are.
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    return arrow_array(codes[: old.num_rows]), arrow_array(codes[old.num_rows :])
+    return arrow_array(codes[:count]), arrow_array(codes[count:])
 
 
 def _key_order(
