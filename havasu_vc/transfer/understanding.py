@@ -69,7 +69,7 @@ NAMED = 3
 SEEN_BITS = 25
 """Each hash of a key falls on one of so many places, as a power of two, to find those seen."""
 MOST_SUSPECTS = 1_000_000
-"""Hashes of keys, at most, that are counted."""
+"""Hashes of keys, at most, that are counted; of `MOST_ROWS`, fewer fall on one place by chance."""
 SAMPLE = 65_536
 """Rows whose values tell whether a column was renamed."""
 ALIKE = 0.9

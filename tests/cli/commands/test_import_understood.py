@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.transfer import understanding
 from tests.cli.conftest import Run, succeed
 
 ROWS = "1,a,001,2020-01-01,174.5,-41\n2,b,002,2020-02-01,174.6,-40\n3,c,003,2020-12-01,174.7,-42\n"
@@ -225,6 +226,22 @@ def test_rows_that_share_a_key_are_named(run: Run, repo: Path, tmp_path: Path) -
     assert "the key 9 is there twice" in refused.stderr
     told = "doubled: 9 in rows 1, 1,510; 5 in rows 2, 3, 4 and more; 10 in rows 1,502, 1,506; "
     assert f"{told}6 keys are doubled, of 1,510 rows" in refused.stderr
+
+
+@pytest.mark.parametrize("small", [{"SEEN_BITS": 1, "MOST_SUSPECTS": 2}, {"MOST_ROWS": 5}])
+def test_however_many_rows_there_are_a_shared_key_is_named(
+    small: dict[str, int], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where too many rows seem to share keys, and where those that do come late."""
+    rows, places = understanding.MOST_ROWS, 1 << understanding.SEEN_BITS
+    assert rows * rows / (2 * places) < understanding.MOST_SUSPECTS, "as many seem to by chance"
+    for name, value in small.items():
+        monkeypatch.setattr(understanding, name, value)
+    # Most keys fall on a place that another has.
+    keys = [*range(100, 400), 7, *range(400, 500), 7]
+    many = write(tmp_path / "many.csv", "\n".join(["id", *map(str, keys), ""]))
+    refused = run("import", many, "--primary-key", "id")
+    assert refused.exit_code != 0 and "the key 7 is there twice" in refused.stderr
 
 
 def test_a_geometry_that_is_none_is_named(run: Run, repo: Path, tmp_path: Path) -> None:
