@@ -1,6 +1,7 @@
 """The tables of a work tree follow HEAD: after every operation of `Repo` that may move it.
 
-So does the living working copy, which is held from before HEAD moves (`living_following`).
+So does the living working copy, which is held from before HEAD moves (`living_following`), and
+Kart's of tiles, where no tile differs (`tiles_in_place`).
 Where nothing is checked out this costs one look for a file. What goes wrong with the
 tables is told and undoes nothing: the commit stands, and `havasu-vc checkout` brings
 them along later. While HEAD may be moving a mark stands beside the state, so that the
@@ -22,6 +23,9 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.repository import GitRepository
 
 __all__ = ["catch_up", "committing", "following", "has_workspace", "require_no_merge"]
+
+_TILES = "workdir-state.db"
+"""Where Kart notes of which tree the files of tiles are."""
 
 
 def _folder(git: GitRepository) -> Path:
@@ -68,6 +72,11 @@ def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
             from havasu_vc.checkouts.living_following import holding
 
             stack.enter_context(holding(repo, place, discard=discard))
+        tiles = repo.git.git_directory / _TILES
+        if repo.git.is_kart and tiles.is_file():
+            from havasu_vc.checkouts.tiles_in_place import tiles_following
+
+            stack.enter_context(tiles_following(repo, tiles))
         stack.enter_context(_tables_following(repo, discard=discard))
         yield
 

@@ -29,6 +29,7 @@ from havasu_vc.checkouts.living_place import (
     require_no_secret,
     setting,
 )
+from havasu_vc.datasets.tile_sets import is_tile_set
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -186,7 +187,7 @@ def choose_datasets(
 
     git, known = repo.git, repo.folders(repo.head())
     for path in (*take, *leave):
-        if path not in known or known[path].marker not in TABLES:
+        if path not in known or not (known[path].marker in TABLES or is_tile_set(known[path])):
             raise InvalidArgumentError(
                 f"No dataset {path} at HEAD",
                 hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
@@ -207,11 +208,14 @@ def choose_datasets(
             # Said before its table goes, so that this is never taken for a dropped dataset.
             leave_out(git, leave)
             for path in leave:
-                held.file.set_state(path, "checkout", "false")
+                if not is_tile_set(known[path]):
+                    held.file.set_state(path, "checkout", "false")
             for view in gone:
                 held.file.drop(layer_of(held.file, view))
             folders = repo.folders(base.revision)
             for path in take:
+                if is_tile_set(known[path]):
+                    continue
                 held.file.set_state(path, "checkout", None)
                 if path in base.views or path not in folders:
                     continue

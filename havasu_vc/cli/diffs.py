@@ -205,7 +205,7 @@ def print_diff(
         for path, items in readable.meta.items():
             told = f"{path} meta changes aren't included in GeoJSON output: {', '.join(items)}"
             click.echo(f"Warning: {visible(told)}", err=True)
-    differs = summary.has_changes or seen.changes or bool(how.files)
+    differs = summary.has_changes or seen.changes or bool(how.files) or bool(readable.tiles)
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 
 

@@ -110,10 +110,13 @@ class Readable:
         self._errors: list[HavasuError] = []
         self.meta: dict[str, list[str]] = {}
         """Meta items that differ in what was printed so far, by dataset."""
+        self.tiles = 0
+        """How many tiles differ in what was printed so far."""
 
     def __iter__(self) -> Iterator[DatasetDiff]:
         try:
             for diff in self._diffs:
+                self.tiles += diff.tiles
                 if diff.meta:
                     self.meta[diff.path] = [change.name for change in diff.meta]
                 yield replace(diff, changes=self._readable(diff))

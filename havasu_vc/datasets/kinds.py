@@ -56,6 +56,7 @@ __all__ = [
     "kind_told_by",
     "require_files",
     "require_kind",
+    "told_kind",
     "usual_kind",
 ]
 
@@ -248,6 +249,12 @@ def is_in_files(marker: str) -> bool:
 def kind_named(name: str) -> DatasetKind:
     """Return the kind of a name."""
     return next(kind for kind in KINDS if kind.name == name)
+
+
+def told_kind(name: str) -> Mapping[str, Any]:
+    """Return what JSON tells of a kind, be it one of Kart's sets of tiles."""
+    known = next((kind.told for kind in KINDS if kind.name == name), None)
+    return {"type": name, "version": 1} if known is None else known
 
 
 def kind_names() -> list[str]:

@@ -6,8 +6,9 @@ hold is Kart's to read; their items are read and set here as those of tables are
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
@@ -18,7 +19,15 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource, read_object
 from havasu_vc.store.trees import DatasetFolder, blobs_below, find_entry, tree_difference
 
-__all__ = ["TILES", "is_tile_set", "item_document", "items_of", "meta_diff", "tile_changes"]
+__all__ = [
+    "TILES",
+    "folder_of_tile",
+    "is_tile_set",
+    "item_document",
+    "items_of",
+    "tile_changes",
+    "tile_set_diff",
+]
 
 TILES = "tile"
 """The folder of tiles in one of internals."""
@@ -33,6 +42,15 @@ _TEXTS = ("title", "description", "metadata.xml")
 def is_tile_set(folder: DatasetFolder | None) -> bool:
     """Whether a dataset is one of rasters or point clouds."""
     return folder is not None and folder.marker in _KINDS
+
+
+def folder_of_tile(name: str) -> str:
+    """Return the folder below `tile` in which one stands.
+
+    >>> folder_of_tile("my-example-tile")
+    'f5'
+    """
+    return hashlib.sha256(name.encode()).hexdigest()[:2]
 
 
 def items_of(objects: ObjectSource, folder: DatasetFolder) -> dict[str, Any]:
@@ -67,14 +85,20 @@ def item_document(name: str, value: Any) -> bytes | None:
 
 
 def tile_changes(
-    objects: ObjectSource, old: DatasetFolder | None, new: DatasetFolder | None
+    objects: ObjectSource,
+    old: DatasetFolder | None,
+    new: DatasetFolder | None,
+    *,
+    names: Container[str] | None = None,
 ) -> ChangeCounts:
-    """Return how many tiles came, changed and went between two versions."""
+    """Return how many tiles, or of some names alone, came, changed and went."""
     sides = [_tiles(objects, side) for side in (old, new)]
     if sides[0] == sides[1]:
         return ChangeCounts()
     inserts = updates = deletes = 0
     for change in tree_difference(objects, *sides):
+        if names is not None and change.path.rpartition("/")[2] not in names:
+            continue
         inserts += change.old is None
         deletes += change.new is None
         updates += change.old is not None and change.new is not None
@@ -86,14 +110,20 @@ def _tiles(objects: ObjectSource, folder: DatasetFolder | None) -> str:
     return EMPTY_TREE if found is None else found.id
 
 
-def meta_diff(
-    objects: ObjectSource, path: str, *sides: DatasetFolder | None
+def tile_set_diff(
+    objects: ObjectSource,
+    path: str,
+    old: DatasetFolder | None,
+    new: DatasetFolder | None,
+    *,
+    names: Container[str] | None = None,
 ) -> Iterator[DatasetDiff]:
-    """Yield how the items of a dataset differ between two versions, without its tiles."""
-    headers = [None if side is None else _header(objects, side) for side in sides]
+    """Yield how the items of a dataset differ, and how many tiles, or of some names alone, do."""
+    headers = [None if side is None else _header(objects, side) for side in (old, new)]
     changes = meta_changes(*headers)
-    if changes:
-        yield DatasetDiff(path, headers[0], headers[1], changes, iter(()))
+    tiles = tile_changes(objects, old, new, names=names).total
+    if changes or tiles:
+        yield DatasetDiff(path, headers[0], headers[1], changes, iter(()), tiles=tiles)
 
 
 def _header(objects: ObjectSource, folder: DatasetFolder) -> DatasetHeader:

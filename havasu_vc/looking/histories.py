@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
-from havasu_vc.datasets.tile_sets import TILES, is_tile_set, tile_changes
+from havasu_vc.datasets.tile_sets import TILES, folder_of_tile, is_tile_set, tile_changes
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, RevisionNotFoundError
 from havasu_vc.looking.commit_values import info_of, with_notes
 from havasu_vc.looking.requests import LogRequest, SeekRequest
@@ -238,7 +238,8 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")
     if is_tile_set(folder):
-        return f"{path}/{marker}/{TILES}"
+        place = f"{path}/{marker}/{TILES}"
+        return f"{place}/{folder_of_tile(item)}/{item}" if kind == "tile" and item else place
     if kind == "feature":
         if item:
             # A key looks closer: a row also changes where a dropped column comes back.

@@ -20,6 +20,8 @@ import pyarrow as pa
 from havasu_vc.datasets.commit_plans import MergedTree, edit_changes
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import find_kind, kind_of
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.tile_sets import is_tile_set
 from havasu_vc.errors import (
     ConflictError,
     CorruptDatasetError,
@@ -147,6 +149,9 @@ def merge_trees(
             merged[group.path] = MergedDataset(internals[1], marker=marker)
             continue
         one_sided = internals[1] == internals[0] or internals[2] in internals[:2]
+        if not one_sided and any(map(is_tile_set, found)):
+            merged[group.path] = _merged_tiles(group.path, found, trees)
+            continue
         views = [
             None
             if each is None or (one_sided and len(named) == 1)
@@ -166,6 +171,38 @@ def merge_trees(
         )
     gone = {path: MergedDataset(None) for path in sorted(left - merged.keys())}
     return {**gone, **merged}
+
+
+def _merged_tiles(
+    path: str, found: Sequence[DatasetFolder | None], trees: tuple[RootTree, RootTree, RootTree]
+) -> MergedDataset:
+    """Merge a set of tiles file by file; raise where both sides changed one, which is Kart's."""
+    base, ours, theirs = (
+        None if each is None else TreeFolder(tree.source, each.internals)
+        for each, tree in zip(found, trees, strict=True)
+    )
+    markers = {each.marker for each in found if each is not None}
+    if base is None or ours is None or theirs is None or len(markers) > 1:
+        raise _tiles_are_karts(path, "the dataset")
+    mine = {name: after for name, _, after in base.difference(ours, "")}
+    other = {name: after for name, _, after in base.difference(theirs, "")}
+    for name, after in other.items():
+        if name in mine and mine[name] != after:
+            raise _tiles_are_karts(path, name)
+    changes: dict[str, Change] = {
+        name: None if after is None else Existing(after)
+        for name, after in sorted(other.items())
+        if name not in mine
+    }
+    marker = markers.pop()
+    return MergedDataset(ours.tree, TreeEdit(path, changes, marker=marker), marker=marker)
+
+
+def _tiles_are_karts(path: str, what: str) -> NotYetSupportedError:
+    return NotYetSupportedError(
+        f"{path}: both sides changed {what}, and of tiles Kart itself shows and settles conflicts",
+        hints=("`kart merge` and `kart resolve` of Kart itself merge the branch",),
+    )
 
 
 def _view(

@@ -107,6 +107,8 @@ class DatasetDiff:
     """Asks for them anew and tells them as a notebook shows them, if the library made this."""
     moved_from: str | None = None
     """Where it was before, if it was moved and both sides are one dataset."""
+    tiles: int = 0
+    """How many tiles differ, of a set of rasters or point clouds of Kart's."""
 
     def _repr_html_(self) -> str | None:
         return None if self.html is None else self.html()

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.kinds import find_kind
-from havasu_vc.datasets.tile_sets import is_tile_set, meta_diff, tile_changes
+from havasu_vc.datasets.tile_sets import is_tile_set, tile_set_diff
 from havasu_vc.errors import CorruptionError, HavasuError, InvalidArgumentError, StateError, nearest
 from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.changes import ChangeBatch
@@ -76,7 +76,7 @@ def diff_revisions(
                 continue
             if tables_only and (marker := _other_kind(first, second)):
                 if all(side is None or is_tile_set(side) for side in (first, second)):
-                    yield from _tile_set_diff(repo, path, first, second)
+                    yield from _tile_set_diff(repo, path, chosen, first, second)
                     continue
                 if not filters:
                     repo.settings.note(_NOT_SHOWN.format(path, marker))
@@ -126,6 +126,8 @@ def _note_absent(
     repo: OpenRepo, chosen: DatasetFilter, *sides: tuple[DatasetFolder | None, Revision]
 ) -> None:
     """Note rows and meta items that are asked for by name, and that no side has."""
+    if any(is_tile_set(folder) for folder, _ in sides):
+        return
     views: list[Dataset] = []
     with suppress(CorruptionError, StateError):  # which is told where it differs
         if chosen.keys or chosen.items:
@@ -163,15 +165,14 @@ def _is_away(view: Dataset) -> bool:
 
 
 def _tile_set_diff(
-    repo: OpenRepo, path: str, old: DatasetFolder | None, new: DatasetFolder | None
+    repo: OpenRepo, path: str, chosen: DatasetFilter, *sides: DatasetFolder | None
 ) -> Iterator[DatasetDiff]:
     """Yield how the items of a set of tiles differ, and note how many tiles do."""
-    objects = repo.git.objects
-    count = tile_changes(objects, old, new).total
-    if count:
-        tiles = "1 tile differs" if count == 1 else f"{count:,} tiles differ"
-        repo.settings.note(f"{path}: {tiles}, which Kart itself shows")
-    yield from meta_diff(objects, path, old, new)
+    for diff in tile_set_diff(repo.git.objects, path, *sides, names=chosen.tiles):
+        if diff.tiles:
+            tiles = "1 tile differs" if diff.tiles == 1 else f"{diff.tiles:,} tiles differ"
+            repo.settings.note(f"{path}: {tiles}, which Kart itself shows")
+        yield diff
 
 
 def _no_diff(view: Dataset) -> DatasetDiff:

@@ -37,16 +37,18 @@ def is_inside(path: str) -> bool:
 
 
 def split_filter(text: str) -> tuple[str, str, str]:
-    """Return the dataset of a filter, `feature`, `meta` or nothing, and the key or the item.
+    """Return the dataset of a filter, `feature`, `meta`, `tile` or nothing, and what of these.
 
     >>> split_filter("parcels:meta:title"), split_filter("parcels:42")
     (('parcels', 'meta', 'title'), ('parcels', 'feature', '42'))
+    >>> split_filter("hills:tile:b")
+    ('hills', 'tile', 'b')
     """
     path, _, rest = text.partition(":")
     kind, colon, what = rest.partition(":")
     if kind in ("", "feature", "meta"):
         return path, kind, what
-    if kind in CONDITIONS and colon:
+    if kind in (*CONDITIONS, "tile") and colon:
         return path, kind, what
     if colon:
         raise InvalidArgumentError(

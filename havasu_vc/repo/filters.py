@@ -6,6 +6,8 @@ parcels:feature:42           one row by its key; composite keys as `a,b`, or as 
 parcels:42                   the same, where the key is not `feature` or `meta`
 parcels:meta                 its meta items
 parcels:meta:title           one of them
+hills:tile                   the tiles of a set of rasters or point clouds
+hills:tile:NAME              one of them
 
 and, of changes alone, as Kart has not:
 
@@ -63,6 +65,8 @@ class DatasetFilter:
     """Whether meta items are wanted at all."""
     items: frozenset[str] | None = None
     """Only these meta items; None for all."""
+    tiles: frozenset[str] | None = None
+    """Only these tiles; None for all."""
     conditions: tuple[Condition, ...] = ()
     """Besides `keys`, which are given then, rows that meet one of these."""
 
@@ -100,6 +104,7 @@ class RepoFilter:
                 _either(united.rows, united.keys, other.rows, other.keys),
                 united.meta or other.meta,
                 _either(united.meta, united.items, other.meta, other.items),
+                _either(True, united.tiles, True, other.tiles),
                 (*united.conditions, *other.conditions),
             )
         return united
@@ -136,7 +141,7 @@ class RepoFilter:
             if wanted.meta and (wanted.items is None or change.name in wanted.items)
         )
         changes: Iterator[ChangeBatch] = iter(())
-        if wanted.rows:
+        if wanted.rows and diff.header.schema.fields:  # a set of tiles has none
             changes = diff.changes
             if wanted.keys is not None:
                 sides = [each.schema for each in (diff.new, diff.old) if each is not None]
@@ -179,13 +184,21 @@ def _parse(text: str) -> DatasetFilter:
         return DatasetFilter(pattern.rstrip("/"))
     if kind in CONDITIONS:
         return DatasetFilter(
-            pattern, keys=frozenset(), meta=False, conditions=(_condition(text, kind, what),)
+            pattern,
+            keys=frozenset(),
+            meta=False,
+            tiles=frozenset(),
+            conditions=(_condition(text, kind, what),),
         )
     chosen = frozenset([what]) if what else None
     if kind == "feature":
-        return DatasetFilter(pattern, keys=chosen, meta=False)
+        # Of a set of tiles `hills:tile` reads as one row's key, and is all tiles.
+        tiles: frozenset[str] | None = None if what == "tile" else frozenset()
+        return DatasetFilter(pattern, keys=chosen, meta=False, tiles=tiles)
     if kind == "meta":
-        return DatasetFilter(pattern, rows=False, items=chosen)
+        return DatasetFilter(pattern, rows=False, items=chosen, tiles=frozenset())
+    if kind == "tile":
+        return DatasetFilter(pattern, rows=False, meta=False, tiles=chosen)
     raise InvalidArgumentError(
         f"{text!r} is no filter", hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",)
     )

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from havasu_vc.datasets.kinds import is_of_kart, kind_named
+from havasu_vc.datasets.kinds import is_of_kart, told_kind
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
@@ -247,7 +247,7 @@ def _write_dataset(
 
 
 def _write_head(diff: DatasetDiff, out: TextIO) -> None:
-    kind = kind_named(diff.header.kind).told
+    kind = told_kind(diff.header.kind)
     whole = any(change.name == _SCHEMA for change in diff.meta)
     if is_of_kart(diff.header.kind) and not whole:  # a filter left its coming or going out
         _line(out, type="datasetInfo", path=diff.path, value=kind)

@@ -1,6 +1,8 @@
 """Kart's raster and point-cloud datasets, whose tiles are pointers that Kart alone reads."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,85 @@ def test_what_says_what_tiles_are_is_karts(repo: Path) -> None:
 def test_tiles_that_differ_are_noted(repo: Path) -> None:
     shown = succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD"]))
     assert shown.stdout == "" and "hills: 3 tiles differ, which Kart itself shows" in shown.stderr
+
+
+def tree_of(repo: Path, revision: str) -> str:
+    return run_git("--git-dir", ".kart", "rev-parse", f"{revision}^{{tree}}", cwd=repo).strip()
+
+
+def test_files_of_tiles_are_of_head_where_no_tile_differs(repo: Path) -> None:
+    """As Kart notes it: it refuses to look at files that are of another tree than HEAD's."""
+    git = ("--git-dir", ".kart")
+    before = run_git(*git, "rev-parse", "HEAD", cwd=repo).strip()
+    noted, text = repo / ".kart" / "workdir-state.db", "SELECT value FROM kart_state"
+    with closing(sqlite3.connect(noted)) as file, file:
+        file.execute("CREATE TABLE kart_state (table_name TEXT, key TEXT, value TEXT)")
+        file.execute("INSERT INTO kart_state VALUES ('*', 'tree', ?)", [tree_of(repo, "HEAD")])
+
+    def is_of(revision: str) -> bool:
+        with closing(sqlite3.connect(noted)) as file:
+            return bool(file.execute(text).fetchone()[0] == tree_of(repo, revision))
+
+    try:
+        said(repo, "meta", "set", "points", "title=Points")
+        said(repo, "meta", "set", "hills", "title=Hills")
+        assert is_of("HEAD")
+        moved = succeed(invoke(["-C", repo, "switch", "-c", "old", f"{before}^"]))
+        assert "hills: the tiles in the working copy stay as they were" in moved.stderr
+        assert is_of("main")
+        run_git(*git, "config", "dataset.hills.checkout", "false", cwd=repo)
+        said(repo, "meta", "set", "points", "title=Old points")
+        assert is_of("HEAD")
+    finally:
+        noted.unlink()
+        run_git(*git, "config", "--unset", "dataset.hills.checkout", cwd=repo, check=False)
+        said(repo, "switch", "main")
+        run_git(*git, "update-ref", "HEAD", before, cwd=repo)
+
+
+def test_tiles_that_differ_count_as_differences(repo: Path) -> None:
+    for words, code in (
+        ((), 1), (("--", "hills"), 1), (("--", "hills:tile"), 1), (("--", "hills:tile:hill_1"), 1),
+        (("--", "hills:tile:hill_2"), 0), (("--", "hills:meta"), 0), (("--", "points"), 0),
+    ):  # fmt: skip
+        for told in (("-o", "quiet"), ("--exit-code",)):
+            found = invoke(["-C", repo, "diff", "HEAD^...HEAD", *told, *words])
+            assert found.exit_code == code, (words, found.stderr)
+    lines = said(repo, "show", "HEAD^", "-o", "json-lines").splitlines()
+    kind = json.loads(next(line for line in lines if '"dataset"' in line))["+"]
+    assert kind["type"] in ("raster", "point-cloud") and kind["version"] == 1
+
+
+def test_tiles_that_each_side_changed_are_merged(repo: Path) -> None:
+    """As in Kart; the same tile on both sides is Kart's to settle."""
+    git = ("--git-dir", ".kart")
+    before = run_git(*git, "rev-parse", "HEAD", cwd=repo).strip()
+    tiles = run_git(*git, "ls-tree", "-r", "--name-only", "HEAD", cwd=repo).split()
+    first, second, *_ = [each for each in tiles if "/tile/" in each]
+    try:
+        said(repo, "switch", "-c", "theirs")
+        commit(repo, {first: TILE.format("theirs")}, "Theirs")
+        said(repo, "switch", "-c", "ours", before)
+        commit(repo, {second: None}, "Ours")
+        said(repo, "merge", "theirs", "-m", "Both")
+        there = run_git(*git, "show", f"HEAD:{first}", cwd=repo)
+        assert "oid sha256:theirs" in there
+        found = run_git(*git, "ls-tree", "-r", "--name-only", "HEAD", cwd=repo).split()
+        assert found == [each for each in tiles if each != second]
+        said(repo, "switch", "-c", "clash", before)
+        commit(repo, {first: TILE.format("clash")}, "Clash")
+        refused = invoke(["-C", repo, "merge", "theirs", "-m", "Both"])
+        assert refused.exit_code == 30 and "Kart itself" in refused.stderr
+    finally:
+        said(repo, "switch", "main")
+
+
+def test_a_set_of_tiles_is_left_out_by_karts_setting(repo: Path) -> None:
+    said(repo, "create-workingcopy")
+    for words, setting in (("--not-dataset=hills", "false"), ("--dataset=hills", "")):
+        said(repo, "checkout", words)
+        told = run_git(
+            "--git-dir", ".kart", "config", "dataset.hills.checkout", cwd=repo, check=False
+        )
+        assert told == setting, words
+        assert "working copy clean" in said(repo, "status")
