@@ -22,7 +22,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["catch_up", "committing", "following", "has_workspace", "require_no_merge"]
+__all__ = ["catch_up", "committing", "following", "has_tiles", "has_workspace", "require_no_merge"]
 
 _TILES = "workdir-state.db"
 """Where Kart notes of which tree the files of tiles are."""
@@ -36,6 +36,11 @@ def has_workspace(git: GitRepository) -> bool:
     """Whether tables are checked out in this work tree."""
     # As `workspace.state` names it, which need not be loaded for this.
     return (_folder(git) / "workspace.json").exists()
+
+
+def has_tiles(git: GitRepository) -> bool:
+    """Whether Kart checked out files of tiles."""
+    return git.is_kart and (git.git_directory / _TILES).is_file()
 
 
 def _mark(git: GitRepository) -> Path:
@@ -72,11 +77,10 @@ def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
             from havasu_vc.checkouts.living_following import holding
 
             stack.enter_context(holding(repo, place, discard=discard))
-        tiles = repo.git.git_directory / _TILES
-        if repo.git.is_kart and tiles.is_file():
+        if has_tiles(repo.git):
             from havasu_vc.checkouts.tiles_in_place import tiles_following
 
-            stack.enter_context(tiles_following(repo, tiles))
+            stack.enter_context(tiles_following(repo, repo.git.git_directory / _TILES))
         stack.enter_context(_tables_following(repo, discard=discard))
         yield
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from havasu_vc.checkouts.catching_up import following, has_workspace
+from havasu_vc.checkouts.catching_up import following, has_tiles, has_workspace
 from havasu_vc.checkouts.living_place import default_location, living_place, plan_living
 from havasu_vc.checkouts.requests import (
     CheckoutRequest,
@@ -99,6 +99,11 @@ class Workspace:
     def has_tables(self) -> bool:
         """Whether tables are checked out for engines."""
         return has_workspace(self._repo.git)
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether Kart checked out files of its raster or point-cloud datasets."""
+        return has_tiles(self._repo.git)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -127,6 +127,9 @@ def test_files_of_tiles_are_of_head_where_no_tile_differs(repo: Path) -> None:
         moved = succeed(invoke(["-C", repo, "switch", "-c", "old", f"{before}^"]))
         assert "hills: the tiles in the working copy stay as they were" in moved.stderr
         assert is_of("main")
+        status = succeed(invoke(["-C", repo, "status", "-o", "json"]))
+        assert "files of tiles are not looked at" in status.stderr
+        assert '"workdir": {\n          "status": "ok"' in status.stdout
         run_git(*git, "config", "dataset.hills.checkout", "false", cwd=repo)
         said(repo, "meta", "set", "points", "title=Old points")
         assert is_of("HEAD")

@@ -59,6 +59,10 @@ def command(
         printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
     elif repo.git.follows_kart and output_format == "json":
         printed = replace(printed, parts=_as_kart_has_parts(repo, printed))
+    if repo.workspace.has_tiles:
+        invocation.note(
+            "files of tiles are not looked at: `kart status` of Kart itself tells what is edited"
+        )
     if (other := status.elsewhere) is not None:
         notes = (*notes, f"{other} has commits: `havasu-vc switch {shlex.quote(other)}`")
     if output_format == "json":
@@ -156,13 +160,18 @@ def _as_kart_has_parts(repo: Repo, printed: RepositoryStatus) -> dict[str, objec
         ours = {name: value for name, value in tabular.items() if name != "location"}
         parts["tabular"] = {"location": location, **ours, "path": tabular["location"]}
     if printed.changes is not None:
-        parts["workdir"] = {"status": "notFound"}
+        parts["workdir"] = _place_of_tiles(repo)
     return parts
+
+
+def _place_of_tiles(repo: Repo) -> dict[str, str]:
+    """Return whether there are files of tiles, which are Kart's to look at."""
+    return {"status": "ok" if repo.workspace.has_tiles else "notFound"}
 
 
 def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -> RepositoryStatus:
     """Return a status with what Kart tells of a working copy, which scripts compare."""
-    parts: dict[str, object] = {"workdir": {"status": "notFound"}}
+    parts: dict[str, object] = {"workdir": _place_of_tiles(repo)}
     location = repo.config.get("kart.workingcopy.location")
     tabular = printed.parts.get("tabular")
     if tabular is not None and location is not None:
