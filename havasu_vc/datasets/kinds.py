@@ -251,10 +251,10 @@ def kind_named(name: str) -> DatasetKind:
     return next(kind for kind in KINDS if kind.name == name)
 
 
-def told_kind(name: str) -> Mapping[str, Any]:
-    """Return what JSON tells of a kind, be it one of Kart's sets of tiles."""
-    known = next((kind.told for kind in KINDS if kind.name == name), None)
-    return {"type": name, "version": 1} if known is None else known
+def told_kind(name: str, version: int | None = None) -> dict[str, object]:
+    """Return what JSON tells of a kind, be it one of Kart's sets of tiles, or of an older form."""
+    known = next((kind.told for kind in KINDS if kind.name == name), {"type": name, "version": 1})
+    return {**known, **({} if version is None else {"version": version})}
 
 
 def kind_names() -> list[str]:

@@ -52,6 +52,8 @@ class DatasetHeader:
     meta: Mapping[str, Any]
     """Meta items as people see them, by name: `title`, `description`, `schema.json`
     (Kart's list of columns) and `crs/<id>.wkt`; text or JSON values."""
+    version: int | None = None
+    """The version of its form, where it is an older one."""
 
     @property
     def crs(self) -> dict[str, str]:

@@ -247,7 +247,7 @@ def _write_dataset(
 
 
 def _write_head(diff: DatasetDiff, out: TextIO) -> None:
-    kind = told_kind(diff.header.kind)
+    kind = told_kind(diff.header.kind, diff.header.version)
     whole = any(change.name == _SCHEMA for change in diff.meta)
     if is_of_kart(diff.header.kind) and not whole:  # a filter left its coming or going out
         _line(out, type="datasetInfo", path=diff.path, value=kind)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.store.objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.tables.table import read_table
+from tests.cli.conftest import invoke, succeed
 from tests.repo.checkouts import assert_shows_head, rows_of, table_at
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, leftovers
@@ -380,3 +382,25 @@ def test_refs_of_a_kart_dataset_are_left_out_and_told_of(repo: Repo) -> None:
 
     reason = "Kart's datasets are shown of HEAD alone"
     assert result.notes == (f"a, b, c and 2 more left out of the table of points: {reason}",)
+
+
+def test_a_repository_of_v2_is_told_as_kart_tells_it(
+    karts: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = karts("one", "v2/points")
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    monkeypatch.chdir(repo)
+
+    def said(*words: str) -> str:
+        return succeed(invoke(words)).stdout
+
+    name = "nz_pa_points_topo_150k"
+    assert said("data", "ls", "--with-dataset-types") == f"{name}\t(table.v2)\n"
+    assert '"value":{"type":"table","version":2}' in said("show", "-o", "json-lines")
+    meta = json.loads(said("meta", "get", "-o", "json"))[name]
+    assert list(meta["metadata/dataset.json"]) == ["http://www.isotc211.org/2005/gmd"]
+    assert meta["crs/EPSG:4326.wkt"].startswith('GEOGCS["WGS 84",\n    DATUM["WGS_1984",\n')
+    assert said("log", "--with-feature-count", "exact") == said("log")
+    assert said("fsck")
+    for words, code in (("diff", 45), ("upgrade", 2)):
+        assert invoke([words]).exit_code == code

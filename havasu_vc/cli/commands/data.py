@@ -18,7 +18,7 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, json_option, style_option
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
-from havasu_vc.datasets.kinds import kind_named, kind_names
+from havasu_vc.datasets.kinds import is_of_kart, kind_names, told_kind
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
@@ -92,7 +92,8 @@ def list_datasets(
 def kind_of_dataset(info: DatasetInfo) -> dict[str, object]:
     """Return the type and the version of a dataset."""
     if info.kind in kind_names():
-        return dict(kind_named(info.kind).told)
+        # Of Kart's own the version is told, which is 2 in older repositories.
+        return told_kind(info.kind, info.version if is_of_kart(info.kind) else None)
     return _OTHER_KINDS.get(info.kind) or {"type": info.kind, "version": info.version}
 
 

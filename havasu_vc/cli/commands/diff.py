@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import parse_format, revisions_and_filters
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
@@ -109,6 +110,8 @@ def _require_copy(repo: Repo) -> None:
             ),
         )
     repo.workspace.require_found()
+    if is_called_kart():
+        raise NoWorkingCopyError("there is no working copy at any place")
 
 
 def _of_file(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from havasu_vc.cli.arguments import revisions_and_filters
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
@@ -155,6 +156,9 @@ class _Printing:
         if self.date is not None and self.pretty is None:
             raise click.UsageError("--date goes with --format")
         counted = self.dataset_changes or self.with_feature_count or self.with_change_counts
+        if is_called_kart() and self.with_feature_count:
+            # Kart leaves it out of a text, and refuses the other alone.
+            counted = self.dataset_changes or self.with_change_counts
         if form == "text" and counted:
             raise click.UsageError("what commits changed is counted in -o json and json-lines")
 

@@ -92,7 +92,8 @@ def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_form
         if problem.hint:
             click.echo(f"  {visible(problem.hint)}")
     invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
-    if is_called_kart() and not (count or repo.git.is_bare) and repo.workspace.living is None:
+    asked_for = not repo.git.is_bare and repo.git.config.get("kart.workingcopy.location")
+    if is_called_kart() and asked_for and not count and repo.workspace.living is None:
         raise NoWorkingCopyError("the working copy is missing")
     return 1 if count else 0
 
@@ -260,6 +261,8 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
         raise click.UsageError("--in-place takes one repository")
     if len(paths) > 2:
         raise click.UsageError("two places at most: where it is, and where the new one is to be")
+    if is_called_kart() and not in_place and not paths:
+        raise click.UsageError("Missing argument 'SOURCE'.")
     *source, destination = paths or (None,)
     if in_place:
         source, destination = [*paths[:1]], None

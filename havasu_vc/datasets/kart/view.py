@@ -71,7 +71,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
-from havasu_vc.model.names import TABLE_MARKER, unsafe_reason
+from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER, unsafe_reason
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
@@ -98,6 +98,7 @@ ROW_BYTES = 160
 HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
+OLD_METADATA = "metadata/dataset.json"
 _REMEMBERED_FOLDERS = 16_384
 _FEW_FOLDERS = 16
 _TRIED = 4
@@ -250,7 +251,15 @@ class KartDataset(StoredDataset):
             meta[name] = _json(data) if name.endswith(".json") else data.decode(errors="replace")
         data = self._meta.get("schema.json", b"")
         meta["schema.json"] = parse_columns(data, self.where("meta/schema.json"))
-        return DatasetHeader(self.path, self.kind, self.schema, dict(sorted(meta.items())))
+        version = None
+        if self.marker == OLD_TABLE_MARKER:  # as Kart shows one of V2
+            version = 2
+            for name in meta.keys() & {f"crs/{crs}.wkt" for crs in self.crs}:
+                meta[name] = format_wkt(meta[name]).decode()
+            if (data := self._meta.get(OLD_METADATA, b"")) != b"":
+                meta[OLD_METADATA] = _json(data)
+        sorted_meta = dict(sorted(meta.items()))
+        return DatasetHeader(self.path, self.kind, self.schema, sorted_meta, version)
 
     # Features
 
