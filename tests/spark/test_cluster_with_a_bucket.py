@@ -133,7 +133,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import merge_datasets, owned_edits, owned_merges
 from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.spark import changes, history, read, write
-from tests.spark.driving import in_background, kill_in_stage, on_spark, started
+from tests.spark.driving import in_background, kill_in_stage, objects, on_spark, started
 
 master, folder, worker, steps = sys.argv[1:]
 owned_edits.OWNER_BYTES = owned_imports.PART_BYTES = 50_000  # there are several owners, who write
@@ -147,7 +147,14 @@ def do(what, *how):
         options = SourceOptions(primary_key=("id",))
         repo.import_(how[0], "t", options=options, replace=what == "release")
     elif what == "merge":
-        repo.merge(how[0], policy=MergePolicy(side=Side.THEIRS))
+        policy = MergePolicy(side=Side.THEIRS)
+        if how[1:]:
+            place = repo.config.get("havasu.data.url")
+            before = objects(place)
+            tried = repo.merge(how[0], policy=policy, dry_run=True)
+            assert objects(place) == before, "what is tried leaves nothing"
+        made = on_spark(folder, spark).merge(how[0], policy=policy)
+        assert not how[1:] or (tried.changes, tried.conflicts) == (made.changes, made.conflicts)
     elif what == "branch":
         repo.create_branch(how[0])
     elif what == "switch":
@@ -397,7 +404,8 @@ def test_a_history_is_made_in_the_bucket_alone(
         theirs = edited(base, f"theirs {turn}")
         released("release", theirs)
         theirs = locally(theirs, 2000, f"theirs {turn}")
-        steps += [("switch", "main"), ("merge", f"side-{turn}")]
+        tried = ("tried",) * (how == "plain")
+        steps += [("switch", "main"), ("merge", f"side-{turn}", *tried)]
         model = merged_values(base, model, theirs, otherwise=theirs)
         models.append(model)
     model = locally(model, 100, "last")
