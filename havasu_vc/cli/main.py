@@ -28,6 +28,8 @@ from havasu_vc.cli.standard_streams import prepare_process
 __all__ = ["COMMANDS", "cli", "main"]
 
 PROGRAM = "havasu-vc"
+KART_VERSION = "0.17"
+"""The version of Kart whose command line this is, where it is called `kart`."""
 _TAKEN_APART = frozenset({"_duckdb", "coverage", "pyspark"})
 """Libraries that have something to do after all else."""
 COMPLETE_VARIABLE = "_HAVASU_VC_COMPLETE"
@@ -250,7 +252,9 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
             from click.shell_completion import shell_complete
 
             return shell_complete(group, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
-        with group.make_context(PROGRAM, list(arguments)) as context:
+        with group.make_context(
+            "kart" if is_called_kart() else PROGRAM, list(arguments)
+        ) as context:
             result = group.invoke(context)
             verbose = isinstance(context.obj, Invocation) and context.obj.verbose
         sys.stdout.flush()
@@ -321,7 +325,9 @@ def _discard_output() -> None:
 
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        click.echo(f"{PROGRAM} {__version__}")
+        ours = f"{PROGRAM} {__version__}"
+        # Programs that call Kart look for its version at the start.
+        click.echo(f"Kart v{KART_VERSION} in the words of {ours}" if is_called_kart() else ours)
         context.exit()
 
 

@@ -55,8 +55,10 @@ def write_conflicts_text(
     for dataset in datasets:
         total += conflict_total(dataset)
         out.writelines(shown(dataset, options, summary))
-    if options.flat and summary > 1:
+    if options.flat and summary > 1 and (total or not options.as_kart):
         out.write(f"{total} conflicts\n")
+    if options.as_kart and ((options.flat and summary) or not total):
+        out.write("\n")  # ends each of Kart's lists
     return total
 
 
@@ -83,7 +85,8 @@ def _flat(dataset: ConflictedDataset, options: WriterOptions, summary: int) -> I
 def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) -> Iterator[str]:
     if dataset.rows is not None:
         prefix = f"{printable(dataset.path)}:feature:"
-        yield f"{_INDENT}{prefix}\n"
+        if not options.flat:
+            yield f"{_INDENT}{prefix}\n"
         for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
             rows = dataset.rows.slice(start, SLICE_ROWS)
             names = printable_column(rows.column("label"))
@@ -94,16 +97,20 @@ def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) ->
                 yield joined(pc.binary_join_element_wise(start_of_line, names, "\n", ""))
     if dataset.meta:
         prefix = f"{printable(dataset.path)}:meta:"
-        yield f"{_INDENT}{prefix}\n"
+        indent, end = ("", "\n") if options.flat else (_INDENT * 3, "")
+        if not options.flat:
+            yield f"{_INDENT}{prefix}\n"
         for item in dataset.meta:
             name = f"{prefix}{printable(item.name)}"
-            yield f"{_INDENT * 2}{name}{':' if full else ''}\n"
+            if not options.flat:
+                yield f"{_INDENT * 2}{name}{':' if full else ''}\n"
             yield from _columns(item)
             for version in VERSIONS if full else ():
                 if version in item.versions:
-                    heading = f"{_INDENT * 3}{name}:{version}:"
+                    heading = f"{indent}{name}:{version}:"
                     yield styled(heading, _STYLES[version], options.color) + "\n"
-                    yield printable(json.dumps(item.versions[version], ensure_ascii=False)) + "\n"
+                    value = json.dumps(item.versions[version], ensure_ascii=False)
+                    yield printable(value) + "\n" + end
 
 
 def _columns(item: MetaConflict) -> Iterator[str]:
@@ -119,7 +126,9 @@ def _rows(
 ) -> pa.StringArray:
     """Return the text of each conflict."""
     prefix = f"{printable(dataset.path)}:feature:"
-    parts = [pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", "")]
+    parts: list[pa.StringArray] = []
+    if not options.flat:
+        parts.append(pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", ""))
     schema = dataset.header.schema
     ancestors = {each.id: old for each, old in side_columns(rows.column("ancestor"), schema)}
     for version in VERSIONS:
@@ -128,7 +137,7 @@ def _rows(
             continue
         start, end = codes(_STYLES[version], options.color)
         lines: list[pa.StringArray | str] = [
-            start + _INDENT * 3 + prefix,
+            start + ("" if options.flat else _INDENT * 3) + prefix,
             names,
             f":{version}:{end}\n",
         ]
@@ -140,6 +149,8 @@ def _rows(
                 texts = shown_text(column, field, line_ends=options.as_kart)
                 values = pc.fill_null(texts, NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
+        if options.flat:
+            lines.append("\n")
         text = pc.binary_join_element_wise(*lines, "")
         parts.append(pc.if_else(pc.is_valid(side), text, None))
     return pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")

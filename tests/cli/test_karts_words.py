@@ -122,6 +122,9 @@ clean: conflicts
 clean: resolve table:feature:1 --with=ours
 merging: status
 merging: conflicts -ss
+merging: conflicts --flat
+merging: conflicts -s --flat
+merging: conflicts -ss --flat
 merging: conflicts nosuch
 merging: merge --abort
 merging: merge --continue
