@@ -118,7 +118,6 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType(
 """Names that Kart also has for some of them."""
 NEEDLESS: Mapping[str, str] = MappingProxyType(
     {
-        "build-annotations": "numbers of changed rows are counted when they are asked for",
         "helper": "commands start quickly without a process in the background",
         "lfs+": "tables keep no file in Git LFS; those of raster and point-cloud tiles are Kart's",
     }
@@ -173,6 +172,10 @@ class CommandTable(click.Group):
             from havasu_vc.cli.options import needless_command
 
             return needless_command(cmd_name, NEEDLESS[cmd_name], PARTS_OF_NEEDLESS.get(cmd_name))
+        if cmd_name == "build-annotations":
+            from havasu_vc.cli.commands.annotations import build_annotations
+
+            return build_annotations
         if cmd_name == "install":
             from havasu_vc.cli.commands.completion import install
 

@@ -440,6 +440,7 @@ class Repo:
     fsck_working_copy = uses(lambda: upkeep.fsck_working_copy)
     make_table_anew = uses(lambda: checkouts.make_table_anew)
     gc = uses(lambda: upkeep.gc)
+    annotate = uses(lambda: upkeep.annotate)
     index_features = asks(lambda: upkeep.IndexRequest, lambda: upkeep.index_features)
 
     upgrade_in_place = uses(lambda: upkeep.upgrade_in_place)

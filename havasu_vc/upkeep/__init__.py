@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.upkeep.annotations import annotate as annotate
     from havasu_vc.upkeep.feature_envelopes import Indexed as Indexed
     from havasu_vc.upkeep.feature_envelopes import index_features as index_features
     from havasu_vc.upkeep.maintenance import fsck as fsck
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
+        "annotations": ["annotate"],
         "feature_envelopes": ["Indexed", "index_features"],
         "maintenance": ["fsck", "fsck_working_copy", "gc", "optimize"],
         "pruning": ["prune_remote"],

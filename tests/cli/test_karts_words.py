@@ -125,6 +125,8 @@ merging: conflicts -ss
 merging: conflicts --flat
 merging: conflicts -s --flat
 merging: conflicts -ss --flat
+clean: build-annotations
+clean: build-annotations main
 merging: conflicts nosuch
 merging: merge --abort
 merging: merge --continue

@@ -1,10 +1,14 @@
 """`havasu-vc commit-files`, `git` and `reflog`: what Kart's repositories need beside tables."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run, invoke, succeed
+from tests.support.git import run_git
 
 OPTIONS = ("--primary-key", "id", "--csv-lon", "lon", "--csv-lat", "lat", "--crs", "EPSG:4326")
 
@@ -98,7 +102,40 @@ def test_before_the_first_commit_git_may_make_one(tmp_path: Path) -> None:
     assert "By git" in succeed(invoke(["-C", tmp_path, "reflog"])).stdout
 
 
-@pytest.mark.parametrize("name", ["build-annotations", "helper", "lfs+"])
+def test_annotations_are_where_kart_looks_for_them(run: Run, repo: Path, tmp_path: Path) -> None:
+    succeed(run("commit-files", "-m", "Licence", "LICENSE=CC0"))
+    said = succeed(run("build-annotations", "--all-reachable")).stdout.splitlines()
+    assert said[:2] == ["Enumerating reachable commits...", "Building feature change counts..."]
+    assert said[2].startswith("(1/2): ") and said[2].endswith(" Licence") and said[4:] == ["done."]
+
+    first, last = run_git("log", "--format=%T", "--reverse", cwd=repo).split()
+    rows = {"table": len(succeed(run("cat", "table", "-o", "json-lines")).stdout.splitlines())}
+    empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    wanted = {"...".join(sorted((empty, first))): rows, "...".join(sorted((first, last))): {}}
+    assert annotations(repo) == wanted
+
+    asking = ["-C", str(repo), "build-annotations"]
+    said = succeed(invoke(asking, stdin="HEAD^\n\n")).stdout.splitlines()
+    assert len(said) == 3 and said[1].startswith("(1/1): ")
+    assert annotations(repo) == wanted
+    (repo / ".kart" / "annotations.db").write_bytes(b"no database")
+    refused = invoke(asking, stdin="HEAD\n")
+    succeed(invoke(["init", "--kart", tmp_path / "empty"]))
+    none = succeed(invoke(["-C", tmp_path / "empty", "build-annotations", "--all-reachable"]))
+    assert none.stdout == "Enumerating reachable commits...\ndone.\n"
+    assert refused.exit_code == 11 and "annotations.db cannot be written" in refused.stderr
+
+
+def annotations(repo: Path) -> dict[str, dict[str, int]]:
+    with closing(sqlite3.connect(repo / ".kart" / "annotations.db")) as database:
+        rows = database.execute(
+            "SELECT object_id, data FROM kart_annotations"
+            " WHERE annotation_type = 'feature-change-counts-exact'"
+        )
+        return {ends: json.loads(data) for ends, data in rows}
+
+
+@pytest.mark.parametrize("name", ["helper", "lfs+"])
 def test_what_is_not_needed_says_so(name: str) -> None:
     part = "fetch" if name == "lfs+" else "whatever"
     for arguments in (["--all-reachable", part], [part]):

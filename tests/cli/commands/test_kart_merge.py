@@ -333,7 +333,7 @@ def test_in_karts_place_a_row_is_in_conflict_as_a_whole(
     assert "1 conflict" not in run(repo, "merge", "-n", "other")
     monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
     assert "points:feature: 1 conflict" in run(repo, "merge", "other")
-    assert run(repo, "conflicts", "-s", "--flat") == "points:feature:3\n"
+    assert run(repo, "conflicts", "-s", "--flat") == "points:feature:3\n\n"
     run(repo, "resolve", "points:feature:3", "--with=theirs")
     run(repo, "merge", "--continue")
     with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
@@ -357,7 +357,7 @@ def test_columns_that_both_sides_add_are_in_conflict_in_karts_place(
     run(repo, "commit", "-m", "Place")
     monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
     run(repo, "merge", "other")
-    listed = run(repo, "conflicts", "-s", "--flat").splitlines()
+    listed = run(repo, "conflicts", "-s", "--flat").rstrip().splitlines()
     assert listed == ["points:feature:3", "points:meta:schema.json"]
     said = run(repo, "resolve", "points:feature:3", "--with=theirs", code=20)
     assert "There are still unresolved meta-item conflicts for dataset points." in said
