@@ -129,7 +129,7 @@ def unknown_option(error: click.NoSuchOption) -> str:
 def _spelt(command: str) -> str:
     """Return a command as Kart names it in errors: `merge` with what is asked of a merge."""
     asked = [each for each in ("--abort", "--continue") if each in sys.argv]
-    return " ".join([command, *asked]) if command == "merge" else command
+    return " ".join([command, *asked[:1]]) if command == "merge" else command
 
 
 def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int | None:
@@ -137,10 +137,11 @@ def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int
 
     `command` is the one that ran in Kart's place, None where it ran elsewhere.
     """
-    from havasu_vc.cli.karts_codes import CODES, CODES_OF_COMMANDS
+    from havasu_vc.cli.karts_codes import CALLED_KART, CODES, CODES_OF_COMMANDS
     from havasu_vc.cli.karts_texts import AMBIGUOUS
 
-    for commands, of_kind, begins, code in CODES_OF_COMMANDS if command else ():
+    known = (*CALLED_KART, *CODES_OF_COMMANDS) if is_called_kart() else CODES_OF_COMMANDS
+    for commands, of_kind, begins, code in known if command else ():
         if of_kind == kind and command in commands.split() and re.match(begins, message):
             return code
     if command is None and not is_called_kart():

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["CODES", "CODES_OF_COMMANDS", "OF_HEAD"]
+__all__ = ["CALLED_KART", "CODES", "CODES_OF_COMMANDS", "EMPTY_SOURCE", "OF_HEAD", "UNKNOWN_SOURCE"]
+
+UNKNOWN_SOURCE = r"there is no file (?!\w+://)(?!.+\.(?:gpkg|shp|las|laz|tiff?)$).+"
+"""A source that is not there, of a kind that Kart does not import either."""
+EMPTY_SOURCE = r".+(?<!\.gpkg)(?<!\.shp): the file is empty"
+"""A source without anything in it, of such a kind."""
 
 OF_HEAD = r"HEAD[\^~@{].*"
 """A revision reckoned from HEAD, which Kart takes for one though it is not there."""
@@ -43,6 +48,10 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("tag", ErrorKind.NO_REVISION, "", 128),
     ("tag", ErrorKind.INVALID_ARGUMENT, "there is a tag .+ already", 128),
     ("checkout clone create-workingcopy", ErrorKind.NO_SOURCE, ".+ cannot be read: ", 2),
+    ("clone", ErrorKind.INVALID_ARGUMENT, ".+ is there already, and is not an empty folder", 20),
+    ("import", ErrorKind.NO_SOURCE, UNKNOWN_SOURCE, 2),
+    ("import", ErrorKind.NO_SOURCE, "the source has no name", 2),
+    ("import", ErrorKind.INVALID_FILE, EMPTY_SOURCE, 2),
     ("clone fetch push", ErrorKind.STATE, _GIT_SAYS, 128),
     ("upgrade", ErrorKind.NO_REPOSITORY, "", 2),
     ("upgrade", ErrorKind.NO_CHANGES, "", 20),
@@ -91,3 +100,8 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
 Kart says in other places of its code than ours what went wrong, so that one kind of error has
 another code with each command. Whatever does not stand here has the code of its kind.
 """
+CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
+    ("checkout", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
+    ("checkout", ErrorKind.NO_SPATIAL_FILTER, "", 30),
+)
+"""Those that hold only where this program is called `kart`."""

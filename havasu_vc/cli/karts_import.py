@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from havasu_vc.cli.counts import counted
 from havasu_vc.exchange.addresses import short_place
 from havasu_vc.repo.results import ImportResult
 
@@ -15,8 +14,8 @@ def import_lines(result: ImportResult, source: str, seconds: float) -> Iterator[
     """Yield Kart's lines of an import that took so long."""
     yield "Starting git-fast-import..."
     for path, table in result.understood.items():
-        features = counted(table.rows, "feature")
-        yield f"Importing {features} from {short_place(source)}:{table.layer} to {path}/ ..."
+        layer = f"{short_place(source)}:{table.layer}"
+        yield f"Importing {table.rows:,} features from {layer} to {path}/ ..."
         yield f"Added {table.rows:,} Features to index in {seconds:.1f}s"
         yield f"Overall rate: {table.rows / max(seconds, 0.1):.0f} features/s)"
         yield "Closed in 0s"

@@ -5,13 +5,47 @@ As in `karts_texts`, which has all others.
 
 from __future__ import annotations
 
+from havasu_vc.cli.karts_codes import EMPTY_SOURCE, UNKNOWN_SOURCE
+
 __all__ = ["PLACE_TEXTS"]
 
 _KINDS_OF_COPIES = (
     "\nTry one of:\n  PATH.gpkg\n  postgresql://HOST/DBNAME/DBSCHEMA\n"
     "  mssql://HOST/DBNAME/DBSCHEMA\n  mysql://HOST/DBNAME\n"
 )
+_KINDS_OF_SOURCES = (
+    "Unrecognised import-source specification.\n"
+    "Try one of the following:\n"
+    "    GeoPackage: PATH.gpkg\n"
+    "    PostgreSQL: postgresql://HOST/DBNAME[/DBSCHEMA[/TABLE]]\n"
+    "    Microsoft SQL Server: mssql://HOST/DBNAME[/DBSCHEMA[/TABLE]]\n"
+    "    MySQL: mysql://HOST[/DBNAME[/TABLE]]\n"
+    "    ESRI Shapefile: PATH.shp\n"
+    "    LAS (LASer): PATH.las or PATH.laz\n"
+    "    GeoTIFF: PATH.tif or PATH.tiff"
+)
 PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "import",
+        f"{UNKNOWN_SOURCE}|the source has no name.+|{EMPTY_SOURCE}",
+        _KINDS_OF_SOURCES,
+    ),
+    (
+        "checkout",
+        "No spatial filter object was found in .+|Invalid spatial filter definition .+",
+        "Sorry, loading spatial references by reference is not yet supported",
+    ),
+    (
+        "checkout clone init",
+        "the polygon of the spatial filter is not valid",
+        "Invalid value for '--spatial-filter': Topologically invalid geometry for spatial filter "
+        "- OGR::IsValid returns false",
+    ),
+    (
+        "clone",
+        "(.+) is there already, and is not an empty folder",
+        'Invalid value for directory: "\\1" isn\'t empty',
+    ),
     (
         "clone create-workingcopy init",
         "(.+) is not the name of a GeoPackage",

@@ -14,7 +14,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
         "",
     ),
-    ("merge pull", _COUNTS, ""),
+    ("merge pull", r"  \S.*: (?!.*conflict).+", ""),
     ("restore", r"  \S.*: .+", ""),
     ("merge", "The merge is dropped; HEAD is where it was", ""),
     ("branch", "Made branch '.*'", ""),

@@ -91,6 +91,7 @@ _FORMS = tuple([form] for form in PROGRESS)
 _STYLE = "havasu_vc.json-style"
 _FROM_FILE = "havasu_vc.message-file"
 
+_GO_FAR = ("clone", "fetch", "pull", "push")
 JSON_STYLES = ("pretty", "compact", "extracompact")
 
 
@@ -101,7 +102,9 @@ def _update(context: click.Context, **changes: Any) -> None:
 
 def _setter(name: str, of_flag: bool) -> Callable[[click.Context, click.Parameter, Any], Any]:
     def set_one(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        if value:
+        if value and name == "quiet" and is_called_kart() and context.info_name in _GO_FAR:
+            _update(context, progress=False)  # Kart's is of progress alone
+        elif value:
             _update(context, **{name: of_flag})
         return value
 

@@ -31,7 +31,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     import shapely
 
-__all__ = ["FilterArea", "LocalArea", "parse_area"]
+__all__ = ["FilterArea", "LocalArea", "parse_area", "require_valid"]
 
 _KINDS: Final = ("Polygon", "MultiPolygon")
 _HEX: Final = re.compile(r"\s*(?:[0-9a-fA-F]{2}){5,}\s*")
@@ -91,6 +91,15 @@ def _local(area: FilterArea, crs: Crs | None) -> LocalArea:
 
 
 @lru_cache(maxsize=64)
+def require_valid(area: FilterArea) -> FilterArea:
+    """Return an area; raise where its outline crosses itself, so that no inside is sure."""
+    import shapely
+
+    if not shapely.is_valid(shapely.from_wkb(area.wkb)):
+        raise InvalidArgumentError("the polygon of the spatial filter is not valid")
+    return area
+
+
 def parse_area(crs: str, geometry: str) -> FilterArea:
     """Return the area that a system and WKT or hexadecimal WKB mean.
 

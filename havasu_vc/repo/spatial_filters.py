@@ -32,7 +32,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
-from havasu_vc.geo.areas import FilterArea, LocalArea, parse_area
+from havasu_vc.geo.areas import FilterArea, LocalArea, parse_area, require_valid
 from havasu_vc.geo.buffers import Bools
 from havasu_vc.history.partners import partners
 from havasu_vc.model import compute as pc
@@ -110,11 +110,11 @@ def parse_spatial_filter(text: str, folder: Path) -> SpatialFilter:
         return SpatialFilter()
     inline = _INLINE.fullmatch(text)
     if inline is not None:
-        return SpatialFilter(_area(*inline.groups()))
+        return SpatialFilter(require_valid(_area(*inline.groups())))
     if text.startswith("@"):
         path = folder / text[1:]
         try:
-            return SpatialFilter(_area_of_text(path.read_text("utf-8")))
+            return SpatialFilter(require_valid(_area_of_text(path.read_text("utf-8"))))
         except OSError as error:
             raise SourceNotFoundError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:

@@ -431,7 +431,7 @@ def test_called_kart_what_is_there_already_ends_as_in_kart(
         (["checkout", "-b", "main"], 2, f"Invalid value for branch: {main}"),
         (["import", csv_file], 31, f"Dataset path {both}"),
         (["import", repo / "repo.gpkg"], 2, "Import-source is already inside working-copy."),
-        (["import", "ann:roads"], 48, "'ann:roads' doesn't appear to be valid"),
+        (["import", "ann:roads"], 2, "Unrecognised import-source specification."),
         (["import", "GPKG:roads.gpkg"], 48, "Couldn't find 'roads.gpkg'"),
         (["init", repo], 20, f'Invalid value for directory: "{repo}" isn\'t empty'),
     ]

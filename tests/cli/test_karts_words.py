@@ -274,6 +274,22 @@ merging: conflicts --output .
 merging: conflicts --output . -o json
 merging: conflicts -o geojson:compact
 merging: conflicts -o quiet:x
+clean: import nosuch.xyz
+clean: import nosuch
+clean: import NOSUCH:x
+clean: import GPKG:
+clean: table-import --list --all-tables copy.gpkg
+clean: merge v1 --ff-only
+clean: merge v1 --ff-only -o json
+clean: merge --continue easy
+clean: merge --abort easy
+clean: merge --continue --abort
+clean: checkout --spatial-filter nonsense
+clean: checkout --spatial-filter 'nosuch;POLYGON((0 0,1 0,1 1,0 0))'
+clean: checkout --spatial-filter 'EPSG:4326;POLYGON((0 0,1 1,0 1,1 0,0 0))'
+clean: clone . ../edited
+clean: clone --quiet . ../copied
+clean: push --no-verify origin main
 """
 
 
@@ -345,7 +361,7 @@ def _told(place: Path, line: str, code: int, out: str, err: str) -> str:
     """Return what a command said as it stands in the file."""
     aside = re.compile(
         r"Usage: |Try '|Writing features|.*UserWarning|"
-        r"Copy-on-write |Currently Kart |For more info, |  +(parser|pieces|super\()"
+        r"Warning 1: |Copy-on-write |Currently Kart |For more info, |  +(parser|pieces|super\()"
     )
     lines = [f"$ {line}", f"exit {code}"]
     for stream, text in (("out", out), ("err", err)):

@@ -114,9 +114,10 @@ def command(
     limited = limits is not None and not limits.is_none
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
+    folder = invocation.folder / (directory or folder_of(request.url, bare=request.bare))
     request = replace(
         request,
-        folder=invocation.folder / (directory or folder_of(request.url, bare=request.bare)),
+        folder=folder.resolve() if is_called_kart() else folder,
         on_demand=of_data or (limited and not after),
         base=invocation.folder,
         tables=do_checkout and not (request.bare or of_data or of_box),

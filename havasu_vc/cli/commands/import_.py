@@ -134,6 +134,7 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
     all_layers=Spelt("-a --all-layers --all-tables"),
     order=Spelt(type=click.Choice(("key", "hilbert", "none")), show_default=True),
     replace=Spelt("--replace --replace-existing"),
+    no_checkout=Spelt("--no-checkout/--checkout"),
     dry_run=DRY_RUN,
     kind=Spelt("--as", type=click.Choice(kind_names())),
     similarity_detection_limit=Spelt(metavar="ROWS", type=click.IntRange(min=0), show_default=True),
@@ -151,12 +152,25 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
         "take_texts",
     ),
 )
-@click.option("--dataset-path", metavar="DEST", help="The dataset's path, for a single layer.")
+@click.option(
+    "--dataset-path",
+    "--dataset",
+    "dataset_path",
+    metavar="DEST",
+    help="The dataset's path, for a single layer.",
+)
 @click.option(
     "--num-workers",
+    "--num-processes",
     type=int,
     expose_value=False,
     help="As in Kart; how a table is read does not follow it.",
+)
+@click.option(
+    "--max-delta-depth",
+    type=int,
+    expose_value=False,
+    help="As in Kart; how objects are packed does not follow it.",
 )
 @takes(
     SourceOptions,
@@ -231,7 +245,7 @@ def command(
         raise click.UsageError("Missing argument 'SOURCE'.")
     source, table = parse_table_address(parse_source(source))
     if do_list:
-        _list(source, invocation)
+        _list(source, invocation, every=request.all_layers)
         return
     as_kart = _names_layers(invocation, source, destinations)
     destination, named = _destinations(destinations, as_kart=as_kart)
@@ -383,6 +397,8 @@ def _destinations(given: tuple[str, ...], *, as_kart: bool) -> tuple[str | None,
     To Kart a lone name is a layer's.
     """
     _check_one_source(given)
+    if is_called_kart() and any(each.endswith(":") for each in given):
+        raise click.BadParameter("Invalid dataset path", param_hint="TABLE_DATASET")
     if len(given) == 1 and ":" not in given[0] and not as_kart:
         return given[0], ()
     if is_called_kart():  # where a path of Windows names a dataset as well
@@ -391,10 +407,14 @@ def _destinations(given: tuple[str, ...], *, as_kart: bool) -> tuple[str | None,
     return None, given
 
 
-def _list(source: str, invocation: Invocation) -> None:
+def _list(source: str, invocation: Invocation, *, every: bool) -> None:
     from havasu_vc.exchange.sources import list_source_layers
 
     if is_called_kart():
+        if every:
+            raise click.UsageError(
+                "Illegal usage: '--list' is mutually exclusive with '--all-tables' / '-a'."
+            )
         _list_as_kart(source, invocation)
         return
     layers = list_source_layers(source)

@@ -23,7 +23,7 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import merged_lines
-from havasu_vc.errors import ErrorKind, InvalidArgumentError
+from havasu_vc.errors import ErrorKind, InvalidArgumentError, StateError
 from havasu_vc.merging import MergeRequest
 
 if TYPE_CHECKING:
@@ -81,9 +81,12 @@ def command(
     once. What both sides changed differently waits until `resolve` decides it; nothing
     moves before `merge --continue`. The exit code is 0 then, as in Kart.
     """
-    if sum((bool(revisions), go_on, abort)) != 1:
+    several = sum((bool(revisions), go_on, abort)) != 1
+    if several and not ((go_on or abort) and is_called_kart()):
         raise click.UsageError("give a revision to merge, --continue or --abort")
     repo = invocation.open_repo()
+    if several and repo.status().waiting is not None:
+        raise click.UsageError("give a revision to merge, --continue or --abort")
     if abort:
         repo.abort_merge()
         invocation.result("havasu.head/v1", head_object(repo))
@@ -133,6 +136,8 @@ def merge_and_tell(
     What was `fetched` before stands in the JSON with it.
     """
     context = repo.merge_context(request.revision, into=request.into)
+    if is_called_kart() and context is not None and request.fast_forward == "only":
+        _require_forward(context)
     if context is not None and not request.dry_run and _asks(repo, request.message):
         request = _with_message(repo, request, context)
     if context is not None and request.message is None and is_called_kart():
@@ -148,6 +153,13 @@ def merge_and_tell(
     if refused and is_called_kart():
         click.echo("Error: Merge failed due to conflicts", err=True)
     return CONFLICT if refused else 0
+
+
+def _require_forward(context: MergeContext) -> None:
+    """Raise where Kart does: to it what HEAD has already is no fast-forward."""
+    ours, theirs = context.ours.commit, context.theirs.commit
+    if context.ancestor.commit == theirs != ours:
+        raise StateError(f"{ours} cannot be fast-forwarded to {theirs}")
 
 
 def _asks(repo: Repo, message: str | None) -> bool:

@@ -174,8 +174,8 @@ def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
 @click.command("pull", cls=Command)
 @click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("branch", required=False)
-@click.option("--ff-only", "fast_forward", flag_value="only", help="Only fast-forward.")
-@click.option("--no-ff", "fast_forward", flag_value="never", help="Always make a merge commit.")
+@click.option("--ff-only", "only", is_flag=True, help="Only fast-forward.")
+@click.option("--ff/--no-ff", "ff", default=None, help="Whether a fast-forward may stand alone.")
 @click.option(
     "-r/ ",
     "--rebase/--no-rebase",
@@ -190,7 +190,8 @@ def pull(
     invocation: Invocation,
     remote: str | None,
     branch: str | None,
-    fast_forward: str | None,
+    only: bool,
+    ff: bool | None,
     rebase: bool | None,
 ) -> int:
     """Fetch, then merge what the current branch follows, row by row, or rebase upon it.
@@ -198,6 +199,9 @@ def pull(
     With REMOTE and BRANCH, that branch is merged. git's settings pull.rebase, pull.ff and
     merge.ff count.
     """
+    if only and ff is False:
+        raise click.UsageError("--no-ff and --ff-only contradict each other")
+    fast_forward = "only" if only else {None: None, True: "auto", False: "never"}[ff]
     repo = invocation.open_repo()
     name = _followed(repo, remote) if branch is None else "FETCH_HEAD"
     refspecs = () if branch is None else (branch,)
@@ -266,6 +270,7 @@ def _rebases(repo: Repo) -> str | None:
     "--mirror", is_flag=True, help="Make the refs there what they are here; others there go."
 )
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
+@click.option("--no-verify", is_flag=True, help="Run no hook of git's before it.")
 @takes(PushRequest, dry_run=DRY_RUN, without=("remote", "refspecs", "options"))
 @json_option
 @click.pass_obj
