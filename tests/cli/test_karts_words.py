@@ -290,6 +290,8 @@ clean: checkout --spatial-filter 'EPSG:4326;POLYGON((0 0,1 1,0 1,1 0,0 0))'
 clean: clone . ../edited
 clean: clone --quiet . ../copied
 clean: push --no-verify origin main
+clean: mv table other
+clean: data rm table
 """
 
 

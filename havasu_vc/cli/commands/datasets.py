@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
+
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
 
 __all__ = ["convert", "mv", "rm"]
 
@@ -96,6 +100,8 @@ def mv(
     branches that know it by its old path go on. Files beside it in its folder go along.
     """
     repo = invocation.open_repo()
+    if message is None and dataset in repo.datasets():
+        message = _written(repo, f"Rename '{dataset}' to '{path}'")
     result = repo.move_dataset(dataset, path, message=message)
     tell_commit(invocation, repo, result)
     if is_called_kart():
@@ -124,8 +130,19 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     # Kart tells how many rows went.
     known = repo.datasets() if repo.git.follows_kart else ()
     rows = {path: repo.count_rows(path) for path in datasets if path in known}
+    if message is None and len(rows) == len(datasets):
+        message = _written(repo, "")
     result = repo.remove_datasets(datasets, message=message)
     gone = {path: ChangeCounts(deletes=count) for path, count in rows.items()}
     meta = dict.fromkeys(gone, ("schema.json",))
     tell_update(invocation, repo)
     tell_commit(invocation, repo, replace(result, changes=gone, meta=meta))
+
+
+def _written(repo: Repo, text: str) -> str | None:
+    """Return the message that an editor is asked for, as Kart asks; None where it is not asked."""
+    if not is_called_kart():
+        return None
+    from havasu_vc.cli.commands.commit import asks_editor, edit_message
+
+    return edit_message(repo.git, (), text=text) if asks_editor(repo) else None
