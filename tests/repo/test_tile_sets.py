@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -153,7 +154,9 @@ def test_tiles_that_differ_count_as_differences(repo: Path) -> None:
     assert kind["type"] in ("raster", "point-cloud") and kind["version"] == 1
 
 
-def test_tiles_that_each_side_changed_are_merged(repo: Path) -> None:
+def test_tiles_that_each_side_changed_are_merged(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in Kart; the same tile on both sides is Kart's to settle."""
     git = ("--git-dir", ".kart")
     before = run_git(*git, "rev-parse", "HEAD", cwd=repo).strip()
@@ -164,7 +167,11 @@ def test_tiles_that_each_side_changed_are_merged(repo: Path) -> None:
         commit(repo, {first: TILE.format("theirs")}, "Theirs")
         said(repo, "switch", "-c", "ours", before)
         commit(repo, {second: None}, "Ours")
-        said(repo, "merge", "theirs", "-m", "Both")
+        with monkeypatch.context() as called_kart:
+            called_kart.setattr(sys, "argv", ["/usr/local/bin/kart"])
+            told = said(repo, "merge", "theirs", "-m", "Both").splitlines()
+        assert told[0] == 'Merging branch "theirs" into ours' and told[1] == "No conflicts!"
+        assert [each for each in told if "hills" in each] == []
         there = run_git(*git, "show", f"HEAD:{first}", cwd=repo)
         assert "oid sha256:theirs" in there
         found = run_git(*git, "ls-tree", "-r", "--name-only", "HEAD", cwd=repo).split()

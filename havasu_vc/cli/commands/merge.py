@@ -269,6 +269,6 @@ def _tell(
     moved = result.commit is not None and report.kind != "up-to-date" and not report.dry_run
     if moved and report.context.ours.branch == repo.head_branch:
         tell_update(invocation, repo)
-    if not report.conflicts:
+    if not (report.conflicts or is_called_kart()):  # Kart says nothing of what came
         for line in merged_lines(repo, result):
             invocation.say(line)
