@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import keeping_out as keeping_out
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
-    from havasu_vc.checkouts.living_shown import paired_counts as paired_counts
     from havasu_vc.checkouts.living_shown import paired_keys as paired_keys
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
@@ -83,7 +82,7 @@ __getattr__ = loads(
         "living_making": ["make_table_anew", "unnoticed"],
         "living_place": ["is_place", "keeping_out", "require_other_file"],
         "living_lookup": ["working_copy"],
-        "living_shown": ["paired_counts", "paired_keys"],
+        "living_shown": ["paired_keys"],
         "moving_head": [
             "abort_merge",
             "commit_of",

@@ -78,6 +78,17 @@ class FileState:
     """Whether another program, such as an editor, holds its lock."""
     left_out: tuple[str, ...] = ()
     """Datasets of HEAD that the settings leave out of it."""
+    dropped: tuple[str, ...] = ()
+    """Datasets whose tables are gone from it."""
+
+    @property
+    def dropped_notes(self) -> tuple[str, ...]:
+        """A line for a person about each dataset whose table is gone."""
+        return tuple(
+            f"{path}: its table is gone from the working copy; a commit deletes the dataset, "
+            f"`havasu-vc restore {shlex.quote(path)}` brings the table back"
+            for path in self.dropped
+        )
 
     @property
     def untracked_notes(self) -> tuple[str, ...]:

@@ -56,7 +56,6 @@ from havasu_vc.checkouts.living_following import (
 )
 from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.checkouts.living_shown import (
-    dropped_note,
     require_none_hidden,
     shown_counts,
 )
@@ -152,7 +151,7 @@ class LivingCopy:
                 base = base_of(self._repo, file)
                 commit = base.revision.commit or ""
                 state = replace(state, commit=base.revision.commit, tree=file.tree)
-                lacking = []
+                lacking, dropped = [], []
                 for each in each_layer(self._repo, file, base):
                     if isinstance(each, tuple):
                         problems.append(_line(*each))
@@ -165,11 +164,16 @@ class LivingCopy:
                         tables[each.path] = TableChanges(
                             count_meta(each.meta), counts, commit, hidden=each.conflicts
                         )
-                        notes += dropped_note(each)
+                        dropped += [each.path] * each.is_dropped
                 untracked = self._untracked(file, base)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
-                state = replace(state, left_out=left_out_at(self._repo, base.revision))
-                notes += (*self._about(file, base), *state.untracked_notes)
+                left = left_out_at(self._repo, base.revision)
+                state = replace(state, left_out=left, dropped=tuple(dropped))
+                notes += (
+                    *state.dropped_notes,
+                    *self._about(file, base),
+                    *state.untracked_notes,
+                )
             state = replace(state, locked=self._home.is_locked())
         except HavasuError as error:
             problems.append("; ".join((error.message, *error.hints)))
@@ -325,6 +329,7 @@ class LivingCopy:
         counts = {edit.path: edit.counts for edit in changed}
         counts |= {path: found[path].counts for path in removed}
         meta = {edit.path: edit.meta for edit in changed}
+        meta |= {path: tuple(each.name for each in found[path].meta) for path in removed}
         return CommitResult(
             commit, repo.head_branch, counts, tuple(notes), meta, hidden=held.now_outside
         )
@@ -344,7 +349,7 @@ class LivingCopy:
         self, file: LivingStore, base: Base, filters: Sequence[str]
     ) -> dict[str, LayerEdits]:
         """Return the edits that filters name, by dataset."""
-        wanted = parse_filters(filters, of_changes=True)
+        wanted = parse_filters(filters, of_changes=True, lenient=self._repo.git.follows_kart)
         for each in wanted.filters:
             if not any(each.matches(path) for path in base.views):
                 raise DatasetNotFoundError(each.pattern)

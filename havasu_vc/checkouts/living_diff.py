@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 from havasu_vc.checkouts.living_edits import base_of, base_views, goal_of, read_layer
-from havasu_vc.checkouts.living_shown import hidden_lines, shown_edits
+from havasu_vc.checkouts.living_shown import as_shown, hidden_lines
 from havasu_vc.exchange.living_store import LivingHome
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
@@ -55,9 +55,9 @@ def diff_copy(
                     "Warning: inserted rows have keys of rows outside of the spatial filter, "
                     f"and would overwrite these if committed. {line}"
                 )
-            found = wanted.apply(shown_edits(repo, edits))
+            found = wanted.apply(edits.diff(repo))
             if found is not None:
-                yield found
+                yield as_shown(repo, found)
 
 
 def _diff_from(
@@ -99,4 +99,4 @@ def _diff_from(
             (diff,) = diffs_inside(repo, [diff], edited)
             found = wanted.apply(diff)
             if found is not None:
-                yield found
+                yield as_shown(repo, found) if edited else found

@@ -182,7 +182,9 @@ class LayerEdits:
 
     @property
     def counts(self) -> ChangeCounts:
-        """How many rows differ."""
+        """How many rows differ; of a table that is gone, all."""
+        if self.is_dropped:
+            return ChangeCounts(deletes=self.base.rows)
         if self.counted is not None:
             return self.counted
         return sum((batch.counts for batch in self.batches), ChangeCounts())

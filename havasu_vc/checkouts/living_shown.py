@@ -7,7 +7,6 @@ copy; a commit holds them apart. Rows that would overwrite such as a spatial fil
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -25,23 +24,12 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels
 
 __all__ = [
-    "dropped_note",
+    "as_shown",
     "hidden_lines",
-    "paired_counts",
     "paired_keys",
     "require_none_hidden",
     "shown_counts",
-    "shown_edits",
 ]
-
-
-def dropped_note(edits: LayerEdits) -> Iterator[str]:
-    """Yield what to know of a table that is gone."""
-    if edits.is_dropped:
-        yield (
-            f"{edits.path}: its table is gone from the working copy; a commit deletes the dataset, "
-            f"`havasu-vc restore {shlex.quote(edits.path)}` brings the table back"
-        )
 
 
 def require_none_hidden(edits: Iterable[LayerEdits]) -> None:
@@ -76,9 +64,11 @@ _MOST_HELD = 100_000
 """Changes of any kind that are held in memory to look for pairs."""
 
 
-def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
-    """Return the edits of a layer as they are shown, which in Kart's repositories is Kart's way."""
-    diff = edits.diff(repo)
+def as_shown(repo: OpenRepo, diff: DatasetDiff) -> DatasetDiff:
+    """Return edits as they are shown, which in Kart's repositories is Kart's way.
+
+    They are only such as were asked for: who names one key of a pair is shown no pair.
+    """
     return paired_keys(diff) if repo.git.follows_kart else diff
 
 
@@ -86,12 +76,7 @@ def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
     """Return how many rows are edited, as they are shown."""
     if not (repo.git.follows_kart and _may_pair(edits.counts)):
         return edits.counts
-    return paired_counts(edits.counts, edits.diff(repo))
-
-
-def paired_counts(counts: ChangeCounts, diff: DatasetDiff) -> ChangeCounts:
-    """Return how many rows changed where a row with another key is one change."""
-    return count_changes(paired_keys(diff).changes) if _may_pair(counts) else counts
+    return count_changes(paired_keys(edits.diff(repo)).changes)
 
 
 def _may_pair(counts: ChangeCounts) -> bool:

@@ -62,7 +62,7 @@ def discard_part(
 ) -> dict[str, int]:
     """Drop the edits of rows that filters name, and return how many of each dataset went."""
     require_calm(repo)
-    wanted = parse_filters(filters)
+    wanted = parse_filters(filters, lenient=repo.git.follows_kart)
     if gone := _discard_living(repo, wanted, dry_run=dry_run):
         return gone
     if read_state(repo.git.git_directory) is None:

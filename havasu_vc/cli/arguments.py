@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import filters_as_kart, is_called_kart
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError, nearest
 from havasu_vc.model.names import parted_at_revision
@@ -225,6 +225,8 @@ def revisions_and_filters(
             raise InvalidArgumentError(f"{each!r} is a file", hints=(_of_copies(each),))
 
     def is_revision(text: str) -> bool:
+        if text in ("HEAD", "[EMPTY]"):
+            return True  # HEAD is one also where there is no commit yet
         try:
             repo.commit_info(text)
         except HavasuError:
@@ -244,7 +246,7 @@ def revisions_and_filters(
         return revisions, filters
     from havasu_vc.repo.filter_texts import is_inside, named_filters
 
-    filters = named_filters(filters)
+    filters = filters_as_kart(named_filters(filters))
     if revisions and after is None and ":" not in filters[0]:
         if not _matches(repo, filters[0]) and is_revision(filters[0]):
             raise InvalidArgumentError(

@@ -27,6 +27,7 @@ __all__ = [
     "find_goal",
     "follow",
     "head_object",
+    "is_unborn",
     "open_to_switch",
     "tell_head",
     "tell_move",
@@ -75,6 +76,11 @@ def find_goal(repo: Repo, text: str, *, revisions: bool = False, remotes: bool =
             ),
         )
     return Goal(text, is_branch=bool(found), remote=found[0] if found else None)
+
+
+def is_unborn(repo: Repo, branch: str | None) -> bool:
+    """Whether a branch is the one that HEAD is on, where there is no commit yet."""
+    return branch is not None and branch == repo.head_branch and repo.head().commit is None
 
 
 def _before(repo: Repo, text: str) -> str:

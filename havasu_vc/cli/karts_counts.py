@@ -13,10 +13,11 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.records import dataclass
 from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["in_karts_order", "several_kinds"]
+__all__ = ["RowsSeen", "in_karts_order", "rows_seen", "several_kinds"]
 
 _KINDS = ("inserts", "updates", "deletes")
 
@@ -26,28 +27,39 @@ def several_kinds(counts: ChangeCounts) -> bool:
     return sum(bool(getattr(counts, kind)) for kind in _KINDS) > 1
 
 
-def in_karts_order(
-    summary: Mapping[str, Mapping[str, Mapping[str, Any]]], diffs: Iterable[DatasetDiff]
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return numbers by dataset in Kart's order; `diffs` are those of datasets to look at."""
-    found = {path: {kind: dict(each) for kind, each in of.items()} for path, of in summary.items()}
-    for diff in diffs:
-        counts = found.get(diff.path, {}).get("feature")
-        if counts is None:
-            continue
-        order = _first_keys(diff)
-        ordered = {kind: counts.pop(kind) for kind in sorted(order, key=order.__getitem__)}
-        found[diff.path]["feature"] = ordered | counts
-    return found
+@dataclass(frozen=True, slots=True)
+class RowsSeen:
+    """The changes of a dataset's rows, as one reading of them tells."""
+
+    counts: ChangeCounts
+    """How many there are."""
+    first: Mapping[str, str]
+    """The least key of each kind of change, as text."""
 
 
-def _first_keys(diff: DatasetDiff) -> dict[str, str]:
-    """Return the least key of each kind of change, as text."""
-    first: dict[str, str] = {}
+def rows_seen(diff: DatasetDiff) -> RowsSeen:
+    """Return what the changes of a diff are, which are read once."""
+    counts, first = ChangeCounts(), dict[str, str]()
     for batch in diff.changes:
+        counts += batch.counts
         for kind, label in _least(batch, diff):
             first[kind] = min(label, first.get(kind, label))
-    return first
+    return RowsSeen(counts, first)
+
+
+def in_karts_order(
+    summary: Mapping[str, Mapping[str, Mapping[str, Any]]], seen: Mapping[str, RowsSeen]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return numbers by dataset in Kart's order, as far as their changes were seen."""
+    found = {path: {kind: dict(each) for kind, each in of.items()} for path, of in summary.items()}
+    for path, rows in seen.items():
+        counts = found.get(path, {}).get("feature")
+        if counts is None:
+            continue
+        order = sorted(rows.first, key=rows.first.__getitem__)
+        ordered = {kind: counts.pop(kind) for kind in order}
+        found[path]["feature"] = ordered | counts
+    return found
 
 
 def _least(batch: ChangeBatch, diff: DatasetDiff) -> Iterable[tuple[str, str]]:

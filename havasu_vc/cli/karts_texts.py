@@ -263,7 +263,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("commit", "there is no dataset '.+' at HEAD", "No changes to commit"),
     (
-        "commit data merge mv pull",
+        "add-dataset commit data merge mv pull",
         "the message is empty; nothing is committed",
         "Aborting commit due to empty commit message.",
     ),

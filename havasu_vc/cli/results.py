@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.branches import tell_update
@@ -17,6 +17,7 @@ from havasu_vc.writers.status import summary_lines, summary_object
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Committed, RowCounts, SomeCounts
+    from havasu_vc.cli.karts_counts import RowsSeen
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
     from havasu_vc.repo.results import CommitResult
@@ -66,7 +67,8 @@ def tell_commit(
         invocation.say(here if result.notes else "Nothing changed, nothing is committed")
     if results_on_stdout() and info is not None:
         # As Kart tells it, which scripts read.
-        lines = [*summary_lines(_summary(repo, result))]
+        seen = _as_kart_sees(repo, result, ordered=False)
+        lines = [*summary_lines(_summary(repo, result, seen))]
         for line in lines if lines or not is_called_kart() else [""]:
             invocation.say(line)
         date = format_date(info.commit_time, info.commit_offset, pad=True)
@@ -100,44 +102,36 @@ def merged_lines(repo: Repo, result: MergeResult) -> Iterator[str]:
     return change_lines(result.changes, meta)
 
 
-def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:
-    """Return how much a commit changed, with how many meta items."""
+def _summary(repo: Repo, result: CommitResult, seen: Mapping[str, RowsSeen]) -> ChangeSummary:
+    """Return how much a commit changed, with how many meta items; rows as they were seen."""
     meta = {}
     if any(result.meta.values()) and result.commit is not None:
         meta = {diff.path: count_meta(diff.meta) for diff in repo.show(result.commit)[1]}
     none = ChangeCounts()
-    changes = result.changes
-    if is_called_kart() and result.commit is not None:
-        changes = _as_kart_counts(repo, result.commit, changes)
+    changes = {**result.changes, **{path: each.counts for path, each in seen.items()}}
     found = {path: DatasetSummary(meta.get(path, none), counts) for path, counts in changes.items()}
     return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
 
 
-def _as_kart_counts(
-    repo: Repo, commit: str, changes: Mapping[str, ChangeCounts]
-) -> Mapping[str, ChangeCounts]:
-    """Return numbers of rows in which one whose key was edited counts as one."""
-    paths = [path for path, each in changes.items() if each.inserts and each.deletes]
-    if not paths:
-        return changes
-    from havasu_vc.checkouts import paired_counts
+def _as_kart_sees(repo: Repo, result: CommitResult, *, ordered: bool) -> dict[str, RowsSeen]:
+    """Return changes of which Kart's numbers may be others, or stand in another order.
 
-    found = dict(changes)
-    for diff in repo.diff(f"{commit}^?...{commit}", paths):
-        found[diff.path] = paired_counts(found[diff.path], diff)
-    return found
-
-
-def _in_karts_order(
-    repo: Repo, commit: str, summary: ChangeSummary, changes: dict[str, Any]
-) -> dict[str, Any]:
+    A row whose key was edited is one change; where numbers are `ordered`, the rows tell how.
+    """
+    if result.commit is None or not is_called_kart():
+        return {}
     from havasu_vc.checkouts import paired_keys
-    from havasu_vc.cli.karts_counts import in_karts_order, several_kinds
+    from havasu_vc.cli.karts_counts import rows_seen, several_kinds
 
-    paths = [path for path, each in summary.datasets.items() if several_kinds(each.features)]
+    paths = [
+        path
+        for path, each in result.changes.items()
+        if (several_kinds(each) if ordered else each.inserts and each.deletes)
+    ]
     if not paths:
-        return changes
-    return in_karts_order(changes, map(paired_keys, repo.diff(f"{commit}^?...{commit}", paths)))
+        return {}
+    diffs = repo.diff(f"{result.commit}^?...{result.commit}", paths)
+    return {diff.path: rows_seen(paired_keys(diff)) for diff in diffs}
 
 
 def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> None:
@@ -145,10 +139,12 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
     if invocation.json is None:
         return
     info = None if result.commit is None else repo.commit_info(result.commit)
-    summary = _summary(repo, result)
-    changes = summary_object(summary)
-    if is_called_kart() and result.commit is not None:
-        changes = _in_karts_order(repo, result.commit, summary, changes)
+    seen = _as_kart_sees(repo, result, ordered=True)
+    changes = summary_object(_summary(repo, result, seen))
+    if seen:
+        from havasu_vc.cli.karts_counts import in_karts_order
+
+        changes = in_karts_order(changes, seen)
     value: Committed = {
         "commit": result.commit,
         "abbrevCommit": result.commit and result.commit[:ABBREVIATED],

@@ -26,6 +26,7 @@ __all__ = [
     "common_code",
     "format_wkt_definition",
     "is_geographic",
+    "keeps_system",
     "nameless_definition",
     "parse_crs",
     "projection",
@@ -92,6 +93,19 @@ def same_crs(one: str, other: str) -> bool:
     if one == other:
         return True
     return projection(parse_crs(one)).equals(projection(parse_crs(other)), ignore_axis_order=True)
+
+
+def keeps_system(known: str, told: str) -> bool:
+    """Whether a definition states the system of another, which may say more of it.
+
+    GDAL leaves out how a system that it knows is brought to WGS 84 (`TOWGS84`).
+    """
+    if known == told:
+        return True
+    before, after = projection(parse_crs(known)), projection(parse_crs(told))
+    if not after.is_bound:
+        before = before.source_crs if before.is_bound and before.source_crs else before
+    return bool(before.equals(after, ignore_axis_order=True))
 
 
 def is_geographic(crs: Crs) -> bool:

@@ -68,19 +68,22 @@ VERSIONS = (("ancestor", "base"), ("ours", "ours"), ("theirs", "theirs"))
 """Names of the versions of a row, Kart's and ours."""
 
 
-def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[ConflictedDataset]:
+def view_conflicts(
+    repo: OpenRepo, filters: Sequence[str] = (), *, by_key: bool = False
+) -> Iterator[ConflictedDataset]:
     """Return the conflicts that are not resolved, by dataset, each read when it is asked for.
 
-    Whether there is a merge and what the filters say is looked at first, so that nothing is
-    printed of what cannot be.
+    Rows come in the order in which their dataset lists them, or else `by_key`. Whether there is
+    a merge and what the filters say is looked at first, so that nothing is printed of what cannot
+    be.
     """
     state = waiting_state(repo)
     found = conflicts(repo, filters, state)
-    return (viewed_conflicts(repo, state, each) for each in found)
+    return (viewed_conflicts(repo, state, each, by_key=by_key) for each in found)
 
 
 def viewed_conflicts(
-    repo: OpenRepo, state: MergeState, found: DatasetConflicts
+    repo: OpenRepo, state: MergeState, found: DatasetConflicts, *, by_key: bool = False
 ) -> ConflictedDataset:
     """Return the conflicts of one dataset."""
     views = {
@@ -106,6 +109,8 @@ def viewed_conflicts(
         return ConflictedDataset(there.header, meta)
     header = replace(there.header, schema=conflict_columns(found.rows))
     rows = found.rows
+    if by_key:
+        return ConflictedDataset(header, meta, _rows(rows))
     keys = conflict_keys(rows.combine_chunks().to_batches()[0], header.schema)
     order = there.listing_order(keys, header.schema)
     return ConflictedDataset(header, meta, _rows(rows if order is None else rows.take(order)))

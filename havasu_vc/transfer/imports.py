@@ -40,7 +40,7 @@ from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
 from havasu_vc.exchange.sources import declared_types, open_sources, read_as, spread
-from havasu_vc.geo.crs import same_crs
+from havasu_vc.geo.crs import keeps_system
 from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.history.owned_rows import can_be_dealt, live_pieces, owned_rows
@@ -468,7 +468,7 @@ def _last_import(repo: OpenRepo, head: str, old: Dataset, item: str) -> Dataset:
 def _same_definition(old: bytes, new: bytes) -> bool:
     """Whether two definitions of a CRS say the same, so that the one that is there can stay."""
     with suppress(CrsError):
-        return same_crs(old.decode(errors="replace"), new.decode())
+        return keeps_system(old.decode(errors="replace"), new.decode())
     return False
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.cli import karts_counts
+from havasu_vc.model.diffs import DatasetDiff
 from tests.cli.conftest import invoke, succeed
 from tests.support.git import run_git
 
@@ -299,6 +301,31 @@ def test_a_changed_key_is_one_change_as_in_kart(tmp_path: Path) -> None:
     assert committed[1:5] == ["  t:", "    feature:", "      2 inserts", "      2 deletes"]
     assert committed[5].startswith("  Date: ")
     assert "working copy clean" in succeed(invoke(["-C", kart, "status"])).stdout
+
+
+def test_called_kart_a_commit_as_json_is_read_once(
+    tmp_path: Path, called_kart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = tmp_path / "repo"
+    (tmp_path / "t.csv").write_text("id,name\n1,one\n2,two\n")
+    succeed(invoke(["init", repo]))
+    succeed(invoke(["-C", repo, "import", tmp_path / "t.csv", "--primary-key", "id"]))
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        database.execute("UPDATE t SET id = 99 WHERE id = 1")
+        database.execute("INSERT INTO t VALUES (100, 'new')")
+        database.commit()
+    asked = []
+    real = karts_counts.rows_seen
+
+    def seen(diff: DatasetDiff) -> karts_counts.RowsSeen:
+        asked.append(diff.path)
+        return real(diff)
+
+    monkeypatch.setattr(karts_counts, "rows_seen", seen)
+    told = succeed(invoke(["-C", repo, "commit", "-m", "x", "-o", "json"])).stdout
+    counts = json.loads(told)["kart.commit/v1"]["changes"]["t"]["feature"]
+    assert list(counts.items()) == [("inserts", 1), ("updates", 1)]
+    assert asked == ["t"]
 
 
 def shown(repo: Path, form: str, *more: str) -> dict[str, dict[str, object]]:

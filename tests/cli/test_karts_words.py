@@ -223,6 +223,46 @@ behind: commit --allow-empty -m x
 empty: switch -
 empty: checkout -
 empty: checkout -b new
+clean: meta get table title nosuch
+clean: diff [EMPTY] table:feature:1
+clean: diff HEAD...[EMPTY] table:feature:1
+edited: merge nosuch
+edited: merge HEAD --no-ff --ff-only
+edited: merge HEAD^ --dry-run
+edited: mv nosuch x
+edited: mv table table
+edited: mv table .bad
+edited: commit table:nosuch -m x
+edited: restore table:nosuch
+edited: reset main
+several: diff HEAD^
+several: diff HEAD^ table:feature:2
+several: diff table:feature:2
+several: diff table:feature:20
+several: commit -m x -o json
+dropped: status
+dropped: status -o json
+dropped: commit -m x
+dropped: commit -m x -o json
+described: diff table:meta:nosuch
+described: commit table:meta:title -m x
+empty: diff HEAD
+empty: show HEAD
+empty: checkout
+empty: checkout main
+empty: switch main
+empty: switch nosuch
+worded: conflicts
+worded: conflicts -s
+worded: conflicts -s -o json
+worded: conflicts -o json
+worded: conflicts --flat -o json
+files: diff HEAD^
+files: diff HEAD^ -o json
+untracked: add-dataset other -m x
+untracked: add-dataset other
+clean: data rm table
+clean: mv table x
 bare: status
 bare: diff
 bare: commit -m x
@@ -291,13 +331,37 @@ clean: clone . ../edited
 clean: clone --quiet . ../copied
 clean: push --no-verify origin main
 clean: mv table other
-clean: data rm table
 """
 
 
 def _write(repo: Path, statement: str) -> None:
     with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
         file.execute(statement)
+
+
+def _make_others(folder: Path) -> None:
+    """Make the repositories whose tables differ in more than rows."""
+    clean, worded = folder / "clean", folder / "worded"
+    for name in ("dropped", "described", "files", "untracked"):
+        shutil.copytree(clean, folder / name, symlinks=True)
+    _write(folder / "dropped", 'DROP TABLE "table"')
+    _write(folder / "dropped", "DELETE FROM gpkg_contents")
+    _write(folder / "described", "UPDATE gpkg_contents SET identifier = 'T', description = 'D'")
+    _write(folder / "untracked", "CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)")
+    _write(folder / "untracked", "INSERT INTO other VALUES (1, 'a')")
+    succeed(invoke(["-C", folder / "files", "commit-files", "-m", "x", "a.txt=hello"]))
+    words = ["ten", "two", "one", "six"]
+    succeed(invoke(["init", "--kart", worded]))
+    for branch in ("main", "side", "ours"):
+        rows = "".join(f"{word},{branch}\n" for word in words)
+        (folder / "worded.csv").write_text(f"word,branch\n{rows}")
+        if branch == "main":
+            how = ["--primary-key", "word"]
+        else:
+            succeed(invoke(["-C", worded, "switch", "-c", branch, "main"]))
+            how = ["--replace"]
+        succeed(invoke(["-C", worded, "import", folder / "worded.csv", *how]))
+    succeed(invoke(["-C", worded, "merge", "side"]))
 
 
 def _make(folder: Path) -> None:
@@ -347,6 +411,7 @@ def _make(folder: Path) -> None:
     succeed(invoke(["clone", "--kart", "--bare", clean, folder / "bare"]))
     for branch in ("side", "easy"):
         run_git("branch", "-f", branch, f"refs/heads/{branch}", cwd=folder / "bare")
+    _make_others(folder)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from havasu_vc.cli.branches import (
     find_goal,
     follow,
     head_object,
+    is_unborn,
     open_to_switch,
     tell_move,
     tell_parts,
@@ -206,6 +207,10 @@ class _Here:
                 find_goal(repo, self.names[0], revisions=True, remotes=self.guess)
             written |= limit(invocation, repo, self.spatial_filter, discard=self.discard)
         created = False
+        if is_called_kart() and self.branch is None and repo.head().commit is None:
+            if self.names and is_unborn(repo, self.names[0]):
+                return
+            raise RevisionNotFoundError(self.names[0] if self.names else "HEAD")
         if self.names or self.branch:
             was = repo.head().commit
             created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from havasu_vc.checkouts import WorkspaceCommitRequest
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.as_kart import filters_as_kart, is_called_kart, results_on_stdout
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
@@ -47,7 +47,14 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["asks_editor", "can_edit", "command", "edit_message", "is_table"]
+__all__ = [
+    "asked_as_in_kart",
+    "asks_editor",
+    "can_edit",
+    "command",
+    "edit_message",
+    "is_table",
+]
 
 
 @click.command("commit", cls=Command)
@@ -230,7 +237,7 @@ def _refuse_nowhere(repo: Repo) -> NoReturn:
 
 def _chosen(filters: Sequence[str], where: str | None, box: str | None) -> tuple[str, ...]:
     """Return the filters that the arguments mean together."""
-    datasets = named_filters(filters)
+    datasets = filters_as_kart(named_filters(filters))
     if where is None and box is None:
         return datasets
     if any(":" in each for each in datasets):
@@ -309,6 +316,13 @@ def asks_editor(repo: Repo) -> bool:
         return False
     named = any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
     return named or repo.config.get("core.editor") is not None
+
+
+def asked_as_in_kart(repo: Repo, message: str | None, text: str = "") -> str | None:
+    """Return the message, which an editor is asked for where none is given and Kart would ask."""
+    if message is not None or not (is_called_kart() and asks_editor(repo)):
+        return message
+    return edit_message(repo.git, (), text=text)
 
 
 def can_edit() -> bool:

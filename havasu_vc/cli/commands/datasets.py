@@ -15,6 +15,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
+from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
 
@@ -100,6 +101,9 @@ def mv(
     branches that know it by its old path go on. Files beside it in its folder go along.
     """
     repo = invocation.open_repo()
+    if is_called_kart():
+        require_no_merge_of_kart(repo.git)
+        repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
     if message is None and dataset in repo.datasets():
         message = _written(repo, f"Rename '{dataset}' to '{path}'")
     result = repo.move_dataset(dataset, path, message=message)

@@ -98,7 +98,9 @@ def conflicts(
 
         options = replace(options, reproject=reprojection(crs)[1])
     write = conflict_writer_named(name)
-    found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
+    found: Iterable[ConflictedDataset] = repo.view_conflicts(
+        filters, by_key=name == "text" or bool(summary)
+    )
     as_kart = is_in_karts_place(repo.git)
     if name == "geojson":
         named = {each.partition(":")[0] for each in filters}

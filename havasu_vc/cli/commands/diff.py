@@ -78,7 +78,10 @@ def command(
     range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
-        return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
+        # Beside a revision Kart tells of files too, which no working copy has.
+        files = bool(revisions) and is_called_kart()
+        of = (f"{range_text}...HEAD" if files else range_text, filters)
+        return print_diff(invocation, repo, diffs, options, revisions=of, with_files=files)
     if ".." not in range_text:
         _require_copy(repo)
     if not revisions and not filters and options.output_format == "text":

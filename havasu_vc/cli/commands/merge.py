@@ -24,7 +24,7 @@ from havasu_vc.cli.options import (
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import merged_lines
 from havasu_vc.errors import ErrorKind, InvalidArgumentError, StateError
-from havasu_vc.merging import MergeRequest
+from havasu_vc.merging import MergeRequest, require_no_merge_of_kart
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Fetched, Pulled
@@ -101,6 +101,9 @@ def command(
             f"only one revision can be merged at a time, not {' '.join(revisions[1:])} as well",
             hints=("merge one after the other: " + ", then ".join(revisions),),
         )
+    if is_called_kart() and request.into is None:
+        require_no_merge_of_kart(repo.git)
+        repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
     if ff_only and ff is False:
         raise click.UsageError("--no-ff and --ff-only contradict each other")
     wanted = {None: configured_fast_forward(repo, "merge.ff"), True: "auto", False: "never"}

@@ -91,7 +91,8 @@ def get(
             raise InvalidArgumentError(error.message, hints=error.hints) from error
         if isinstance(error, DatasetNotFoundError):
             raise click.UsageError(f"No such dataset: {dataset}") from error
-        raise click.UsageError(f"Couldn't find items: {', '.join(names)}") from error
+        absent = _absent(repo, paths[0], names, ref)
+        raise click.UsageError(f"Couldn't find items: {', '.join(absent)}") from error
     if is_called_kart():
         found = {path: dict(sorted(each.items(), key=_karts_place)) for path, each in found.items()}
     if types:
@@ -117,6 +118,12 @@ def _items(repo: Repo, path: str, names: tuple[str, ...], ref: str) -> dict[str,
     rest = tuple(name for name in names if name not in absent)
     found = repo.get_meta(path, rest, revision=ref) if rest else {}
     return {**found, **dict.fromkeys(absent)}
+
+
+def _absent(repo: Repo, path: str, names: tuple[str, ...], ref: str) -> list[str]:
+    """Return the names of meta items that are none of a dataset's, nor texts that any may have."""
+    known = {*repo.get_meta(path, (), revision=ref), *_TEXTS}
+    return [name for name in names if name not in known]
 
 
 def _karts_place(item: tuple[str, Any]) -> tuple[int, str]:

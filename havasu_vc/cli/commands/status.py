@@ -54,8 +54,8 @@ def command(
     notes = () if workspace is None else workspace.notes
     if is_called_kart():
         file = None if workspace is None else workspace.file
-        new = () if file is None else file.untracked_notes
-        notes = tuple(each for each in notes if each not in new)
+        ours = () if file is None else (*file.untracked_notes, *file.dropped_notes)
+        notes = tuple(each for each in notes if each not in ours)
         printed = _as_kart_prints(repo, printed, untracked=list_untracked_tables)
     elif repo.git.follows_kart and output_format == "json":
         printed = replace(printed, parts=_as_kart_has_parts(repo, printed))
@@ -187,12 +187,13 @@ def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -
 
 def _order_counts(repo: Repo, changes: ChangeSummary, value: dict[str, Any]) -> None:
     """Bring numbers of rows into Kart's order, where there is one to speak of."""
-    from havasu_vc.cli.karts_counts import in_karts_order, several_kinds
+    from havasu_vc.cli.karts_counts import in_karts_order, rows_seen, several_kinds
 
     paths = [path for path, each in changes.datasets.items() if several_kinds(each.features)]
     if paths:
         copy = value["kart.status/v2"]["workingCopy"]
-        copy["changes"] = in_karts_order(copy["changes"], repo.workspace.diff(None, paths))
+        seen = {diff.path: rows_seen(diff) for diff in repo.workspace.diff(None, paths)}
+        copy["changes"] = in_karts_order(copy["changes"], seen)
 
 
 def _untracked_lines(tables: Sequence[str]) -> list[str]:

@@ -10,7 +10,14 @@ import click
 
 from havasu_vc.checkouts import SwitchRequest
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.branches import find_goal, follow, head_object, open_to_switch, tell_move
+from havasu_vc.cli.branches import (
+    find_goal,
+    follow,
+    head_object,
+    is_unborn,
+    open_to_switch,
+    tell_move,
+)
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
@@ -65,6 +72,9 @@ def command(
         raise click.UsageError("-c and -C contradict each other")
     repo = open_to_switch(invocation)
     was = repo.head().commit
+    if is_called_kart() and made is None and not detach and is_unborn(repo, name):
+        invocation.result("havasu.switch/v1", {**head_object(repo), "created": False})
+        return
     request = replace(
         request,
         target=made or name or "HEAD",

@@ -11,6 +11,7 @@ import click
 
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
+from havasu_vc.cli.commands.commit import asked_as_in_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
@@ -236,6 +237,9 @@ def add_dataset(
     if every == bool(tables):
         raise click.UsageError("name tables, or give --all-layers")
     repo = invocation.open_repo()
+    living = repo.workspace.living if is_called_kart() else None
+    if living is not None and set(tables) <= set(living.untracked()):
+        message = asked_as_in_kart(repo, message)
     result = repo.add_datasets(tables, message=message)
     if is_called_kart():
         # As Kart tells it, which scripts read: the commit, with what is new.

@@ -1,6 +1,7 @@
 """The next release of a table in a format that has no name for geometries, or no types."""
 
 import datetime
+import json
 from decimal import Decimal
 from pathlib import Path
 
@@ -225,3 +226,20 @@ def test_a_release_in_the_same_system_by_another_name_brings_no_other(
 
     assert "Nothing changed" in result.output
     assert "crs/" not in succeed(run("show", "--stat")).stdout.partition("crs/EPSG:4326.wkt")[2]
+
+
+def test_a_definition_that_says_how_to_reach_wgs_84_stays(tmp_path: Path, run: Run) -> None:
+    frame(["a", "b"]).to_crs(4167).to_file(tmp_path / "places.gpkg")
+    succeed(run("import", tmp_path / "places.gpkg"))
+    items = json.loads(run("meta", "get", "places", "-o", "json").stdout)["places"]
+    plain = items["crs/EPSG:4167.wkt"]
+    ellipsoid = 'AUTHORITY["EPSG","7019"]]'
+    told = plain.replace(" ", "").replace("\n", "").replace("GRS1980", "GRS 1980")
+    assert ellipsoid in told
+    told = told.replace(ellipsoid, f"{ellipsoid},TOWGS84[0,0,0,0,0,0,0]")
+    succeed(run("meta", "set", "places", f"crs/EPSG:4167.wkt={told}"))
+
+    result = succeed(run("import", tmp_path / "places.gpkg", "places", "--replace"))
+
+    assert "Nothing changed" in result.output
+    assert "TOWGS84" in run("meta", "get", "places", "crs/EPSG:4167.wkt").stdout

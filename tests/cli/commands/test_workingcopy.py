@@ -649,9 +649,10 @@ def test_some_edits_are_committed_and_the_others_stay(run: Run, edit: Edit, repo
     assert names_at_head(run) == [(1, "uno"), (2, "TWO"), (4, "four"), (9, "nine")]
     assert left(run) == {"updates": 1, "deletes": 1}
     assert run("commit", "points:1", "-m", "Nothing").exit_code == 44
-    assert run("commit", "points:nine", "-m", "No key").exit_code == 2
+    kart = (repo / ".kart").exists()
+    assert run("commit", "points:nine", "-m", "No key").exit_code == (44 if kart else 2)
     unknown = run("commit", "pints:1", "-m", "No dataset")
-    assert unknown.exit_code == (44 if (repo / ".kart").exists() else 49)
+    assert unknown.exit_code == (44 if kart else 49)
 
     succeed(run("commit", "points:2", "--dry-run"))
     succeed(run("commit", "points:2", "-m", "Gone"))
