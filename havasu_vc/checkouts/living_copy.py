@@ -350,7 +350,11 @@ class LivingCopy:
     ) -> dict[str, LayerEdits]:
         """Return the edits that filters name, by dataset."""
         wanted = parse_filters(filters, of_changes=True, lenient=self._repo.git.follows_kart)
+        there = any(wanted.of(path) is not None for path in base.views)
         for each in wanted.filters:
+            # Beside others Kart passes over one that names nothing.
+            if there and wanted.lenient:
+                break
             if not any(each.matches(path) for path in base.views):
                 raise DatasetNotFoundError(each.pattern)
         paths = [path for path in base.views if wanted.of(path) is not None]

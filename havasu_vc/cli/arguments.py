@@ -244,7 +244,7 @@ def revisions_and_filters(
     )
     if not filters:
         return revisions, filters
-    from havasu_vc.repo.filter_texts import is_inside, named_filters
+    from havasu_vc.repo.filter_texts import named_filters
 
     filters = filters_as_kart(named_filters(filters))
     if revisions and after is None and ":" not in filters[0]:
@@ -259,22 +259,33 @@ def revisions_and_filters(
     if revisions and after is None and repo.git.follows_kart and not several:
         _require_matches(repo, revisions, filters)
     if filters and (several or not revisions) and after is None:
-        first = filters[0].partition(":")[0]
-        if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
-            copy = context.info_name == "diff" and os.path.exists(first)
-            raise InvalidArgumentError(
-                f"{first!r} is neither a revision nor a dataset",
-                hints=(_of_copies(first),)
-                if copy
-                else (
-                    *_why(repo, first),
-                    *_at_revision(repo, first),
-                    *nearest(first, [*repo.datasets(), *_known(repo)]),
-                    "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
-                    f"`-- {first}` means a dataset that is not at HEAD",
-                ),
-            )
+        for name in filters if is_called_kart() else filters[:1]:
+            _require_known(context, repo, name)
     return revisions, filters
+
+
+def _require_known(context: click.Context, repo: Repo, name: str) -> None:
+    """Raise for a filter that could be a revision and is neither that nor a dataset."""
+    from havasu_vc.repo.filter_texts import is_inside
+
+    first = name.partition(":")[0]
+    if ":" in name or is_inside(first) or _matches(repo, first):
+        return
+    if is_called_kart() and "*" in first:
+        return  # for Kart a pattern is a filter, also where it means nothing
+    copy = context.info_name == "diff" and os.path.exists(first)
+    raise InvalidArgumentError(
+        f"{first!r} is neither a revision nor a dataset",
+        hints=(_of_copies(first),)
+        if copy
+        else (
+            *_why(repo, first),
+            *_at_revision(repo, first),
+            *nearest(first, [*repo.datasets(), *_known(repo)]),
+            "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
+            f"`-- {first}` means a dataset that is not at HEAD",
+        ),
+    )
 
 
 def _require_matches(repo: Repo, revisions: Sequence[str], filters: Sequence[str]) -> None:

@@ -40,6 +40,7 @@ from havasu_vc.exchange.living_tables import (
     drop_table,
     index_triggers,
     insert_rows,
+    list_tables,
     tables_of_people,
     track_triggers,
 )
@@ -161,13 +162,7 @@ class LivingFile:
             closing(sqlite3.connect(copy)) as target,
         ):
             source.backup(target)
-            # GDAL passes over tables that are not listed where others without geometries are.
-            listed = {name for (name,) in target.execute("SELECT table_name FROM gpkg_contents")}
-            target.executemany(
-                "INSERT INTO gpkg_contents (table_name, data_type) VALUES (?, 'attributes')",
-                [(name,) for name in tables_of_people(target) if name not in listed],
-            )
-            target.commit()
+            list_tables(target)
         return str(copy)
 
     def has_table(self, name: str) -> bool:

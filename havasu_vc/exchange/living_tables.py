@@ -61,6 +61,7 @@ __all__ = [
     "index_name",
     "index_triggers",
     "insert_rows",
+    "list_tables",
     "tables_of_people",
     "track_triggers",
 ]
@@ -168,6 +169,16 @@ def tables_of_people(database: sqlite3.Connection) -> list[str]:
         "NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*') ORDER BY 1"
     )
     return [name for (name,) in rows]
+
+
+def list_tables(database: sqlite3.Connection) -> None:
+    """List all tables, as GDAL passes over others where one without geometries is listed."""
+    listed = {name for (name,) in database.execute("SELECT table_name FROM gpkg_contents")}
+    database.executemany(
+        "INSERT INTO gpkg_contents (table_name, data_type) VALUES (?, 'attributes')",
+        [(name,) for name in tables_of_people(database) if name not in listed],
+    )
+    database.commit()
 
 
 def create_layer(database: sqlite3.Connection, layer: Layer) -> None:

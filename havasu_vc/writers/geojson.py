@@ -76,6 +76,8 @@ def write_geojson(
             _refuse_second(chosen, diff)
             chosen = replace(diff, changes=chain([first], ahead))
             datasets.setdefault(diff.path, DatasetSummary())
+    if chosen is None and not datasets and options.as_kart:
+        return ChangeSummary(datasets)  # Kart prints a collection of what differs alone
     features = write_features(chosen, out, options)
     if chosen is not None:
         meta = datasets[chosen.path].meta

@@ -264,6 +264,13 @@ untracked: add-dataset other
 clean: data rm table
 clean: mv table x
 bare: status
+edited: diff 'x*'
+edited: show 'x*' -o quiet
+edited: diff table nosuch
+clean: diff -o geojson
+edited: commit table nosuch:1 -m x
+edited: restore -s [EMPTY] table
+clean: meta set table title=A title=B
 bare: diff
 bare: commit -m x
 bare: restore

@@ -179,7 +179,7 @@ def set_items(
     items: dict[str, Any] = dict.fromkeys(unset)
     for assignment in assignments:
         name, value = parse_assignment(assignment)
-        if name in items:
+        if name in items and not is_called_kart():
             raise InvalidArgumentError(f"{name} is given twice")
         items[name] = value if name == PRIMARY_KEY else _value(repo, name, value)
     if not items:

@@ -21,6 +21,7 @@ from havasu_vc.errors import (
     DatasetNotFoundError,
     NoChangesError,
     NoWorkingCopyError,
+    RevisionNotFoundError,
     RowNotFoundError,
 )
 from havasu_vc.library import Repo
@@ -63,6 +64,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     as_kart = request.message is None and is_in_karts_place(repo.git)
     if as_kart:
         require_no_merge_of_kart(repo.git)
+        if request.source == "[EMPTY]" and is_called_kart():
+            raise RevisionNotFoundError(request.source)
         found = _there(repo, request) if is_called_kart() else request
         if found is None:
             tell_update(invocation, repo)

@@ -72,9 +72,8 @@ def command(
         raise click.UsageError("-c and -C contradict each other")
     repo = open_to_switch(invocation)
     was = repo.head().commit
-    if is_called_kart() and made is None and not detach and is_unborn(repo, name):
-        invocation.result("havasu.switch/v1", {**head_object(repo), "created": False})
-        return
+    if is_called_kart() and not (made or detach) and is_unborn(repo, name):
+        return _print(invocation, repo, created=False)
     request = replace(
         request,
         target=made or name or "HEAD",
@@ -109,6 +108,11 @@ def command(
     )
 
 
+def _print(invocation: Invocation, repo: Repo, *, created: bool) -> None:
+    value: Switched = {**head_object(repo), "created": created}
+    invocation.result("havasu.switch/v1", value)
+
+
 def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequest:
     """Return the request for the branch that is named, here or at a remote."""
     name = request.target
@@ -139,8 +143,7 @@ def _tell(
     start: str | None,
     renewed: bool,
 ) -> None:
-    value: Switched = {**head_object(repo), "created": request.create}
-    invocation.result("havasu.switch/v1", value)
+    _print(invocation, repo, created=request.create)
     # Which is told of in Kart's words alone, so other switches read no branches for it.
     from_branch = is_called_kart() and start in {branch.name for branch in repo.branches()}
     tell_move(
