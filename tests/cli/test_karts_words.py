@@ -234,7 +234,6 @@ edited: mv table table
 edited: mv table .bad
 edited: commit table:nosuch -m x
 edited: restore table:nosuch
-edited: reset main
 several: diff HEAD^
 several: diff HEAD^ table:feature:2
 several: diff table:feature:2

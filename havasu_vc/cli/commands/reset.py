@@ -54,9 +54,6 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
     if request.discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
     was = repo.head().commit
-    stays = request.mode is None and repo.commit_info(request.revision).id == was
-    if stays and is_called_kart():
-        request = replace(request, discard=True)  # as Kart, which looks at a move alone
     commit = repo.reset.by(replace(request, mode=mode))
     invocation.result("havasu.reset/v1", head_object(repo))
     if mode == "hard" or repo.head().commit != was:
