@@ -142,14 +142,21 @@ def struct_of(batch: pa.RecordBatch, mask: pa.BooleanArray | None = None) -> pa.
 
 
 class CountableChanges(Iterator[ChangeBatch]):
-    """A change stream that can be counted where its changes are found, without being read."""
+    """A change stream that can be counted where its changes are found, instead of being read."""
 
     def __init__(self, batches: Iterator[ChangeBatch], count: Callable[[], ChangeCounts]) -> None:
         self._batches = batches
-        self.count = count
+        self._count = count
 
     def __next__(self) -> ChangeBatch:
         return next(self._batches)
+
+    def count(self) -> ChangeCounts:
+        """Return how many changes there are; as if they had been read, none are left then."""
+        found = self._count()
+        # What they would be read from may hold files of its own, which go with it.
+        self._batches, self._count = iter(()), ChangeCounts
+        return found
 
 
 def count_changes(batches: Iterable[ChangeBatch]) -> ChangeCounts:

@@ -1,5 +1,7 @@
 """Large diffs, cut into intervals or dealt out by key, give what small ones give."""
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,14 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history import diff
-from havasu_vc.history.diff import Note, bytes_between, changes_counted, row_changes
+from havasu_vc.history.diff import (
+    Note,
+    bytes_between,
+    changes_counted,
+    diff_datasets,
+    row_changes,
+)
+from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
@@ -252,3 +261,15 @@ def test_rows_that_nothing_is_here_to_compare_with_are_told(tmp_path: Path) -> N
     assert "parcels: deleted rows are shown unverified" in heard[0]
     assert len(heard) == 1
     assert read(None) == [(0,)]
+
+
+def test_what_is_counted_has_been_read(tmp_path: Path) -> None:
+    datasets = MemoryDatasets(tmp_path)
+    old, new = (datasets.new(KEYED, [{1: 1, 2: name}, {1: 2, 2: "b"}]) for name in ("a", "c"))
+    held = weakref.ref(new)
+    found = diff_datasets("table", old, new, lambda: LocalEngine(threads=1))
+    del new
+    assert count_changes(found.changes) == ChangeCounts(0, 1, 0)
+    gc.collect()
+    assert held() is None, "nothing is left to be read from it"
+    assert list(found.changes) == [] and count_changes(found.changes) == ChangeCounts()
