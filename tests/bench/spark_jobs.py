@@ -24,6 +24,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.session import start_session
 from havasu_vc.engine.settings import Settings
+from havasu_vc.model.changes import count_changes
 from havasu_vc.spark import changes, read, session, write
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET
@@ -163,7 +164,7 @@ def work(master: str, shared: str, small: str, *given: str) -> dict[str, Any]:
 
 def counted(repo: Repo) -> int:
     """Return how many rows `side` changes."""
-    return sum(len(batch) for diff in repo.diff("main...side") for batch in diff.changes)
+    return sum(count_changes(diff.changes).total for diff in repo.diff("main...side"))
 
 
 def driver_seconds() -> float:
