@@ -90,7 +90,6 @@ def _local(area: FilterArea, crs: Crs | None) -> LocalArea:
     return LocalArea(shape)
 
 
-@lru_cache(maxsize=64)
 def require_valid(area: FilterArea) -> FilterArea:
     """Return an area; raise where its outline crosses itself, so that no inside is sure."""
     import shapely
@@ -100,6 +99,7 @@ def require_valid(area: FilterArea) -> FilterArea:
     return area
 
 
+@lru_cache(maxsize=64)
 def parse_area(crs: str, geometry: str) -> FilterArea:
     """Return the area that a system and WKT or hexadecimal WKB mean.
 

@@ -89,3 +89,8 @@ def test_an_area_that_cannot_be_brought_to_a_system_is_refused() -> None:
     area = parse_area("EPSG:4326", "POLYGON ((0 -100, 9 -100, 9 100, 0 100, 0 -100))")
     with pytest.raises(CrsError, match="spatial filter cannot be brought to EPSG:3857"):
         area.local(parse_crs("EPSG:3857"))
+
+
+def test_an_area_is_parsed_once() -> None:
+    text = "POLYGON((0 0, 1 0, 1 1, 0 0))"
+    assert parse_area("EPSG:4326", text) is parse_area("EPSG:4326", text)
