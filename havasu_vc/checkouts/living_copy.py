@@ -146,6 +146,8 @@ class LivingCopy:
         try:
             state = FileState(found=self._place.exists)
             if not state.found:
+                left = left_out_at(self._repo, self._repo.head())
+                state = replace(state, left_out=left)
                 return WorkspaceChanges(self._place.where, kind=self._home.kind, file=state)
             with self._home.open() as file:
                 base = base_of(self._repo, file)

@@ -114,8 +114,9 @@ def layer_of(file: LivingStore, view: Dataset) -> Layer:
 
 def left_out_at(repo: OpenRepo, revision: Revision) -> tuple[str, ...]:
     """Return the datasets of a revision that the settings leave out of the working copy."""
-    here = repo.folders(revision)
-    return tuple(path for path in left_out(repo.git) if path in here)
+    without = left_out(repo.git)
+    here = repo.folders(revision) if without else {}
+    return tuple(path for path in without if path in here)
 
 
 def note_beside(

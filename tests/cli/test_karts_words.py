@@ -239,6 +239,8 @@ several: diff HEAD^ table:feature:2
 several: diff table:feature:2
 several: diff table:feature:20
 several: commit -m x -o json
+without: status
+without: status -o json
 dropped: status
 dropped: status -o json
 dropped: commit -m x
@@ -414,6 +416,8 @@ def _make(folder: Path) -> None:
     shutil.copytree(folder / "merging", folder / "resolved", symlinks=True)
     succeed(invoke(["-C", folder / "resolved", "resolve", "table:feature:1", "--with=ours"]))
     (folder / "gone" / "copy.gpkg").unlink()
+    shutil.copytree(folder / "gone", folder / "without", symlinks=True)
+    run_git("config", "dataset.table.checkout", "false", cwd=folder / "without")
     succeed(invoke(["clone", "--kart", "--bare", clean, folder / "bare"]))
     for branch in ("side", "easy"):
         run_git("branch", "-f", branch, f"refs/heads/{branch}", cwd=folder / "bare")

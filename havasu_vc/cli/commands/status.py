@@ -49,7 +49,7 @@ def command(
     """
     repo = open_to_switch(invocation)
     status, workspace = repo.status(), repo.workspace.changes()
-    printed = _limited(repo, _printed(repo, status, workspace))
+    printed = _limited(repo, _printed(status, workspace))
     problems = (*status.problems, *(() if workspace is None else workspace.problems))
     notes = () if workspace is None else workspace.notes
     if is_called_kart():
@@ -94,9 +94,7 @@ def command(
             click.echo(in_karts_words(f"  {visible(line)}"))
 
 
-def _printed(
-    repo: Repo, status: RepoStatus, workspace: WorkspaceChanges | None
-) -> RepositoryStatus:
+def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> RepositoryStatus:
     upstream = None
     if status.upstream is not None:
         upstream = Upstream(status.upstream, status.ahead, status.behind)
@@ -111,7 +109,7 @@ def _printed(
         changes=None if workspace is None else _summary(workspace),
         parts={} if workspace is None else _parts(workspace),
         untracked=None if file is None else file.untracked,
-        left_out=_left_out(repo) if file is None else file.left_out,
+        left_out=() if file is None else file.left_out,
         unread=workspace is not None and bool(workspace.problems),
         merging=None if waiting is None else waiting.context,
         kind="merge" if waiting is None or waiting.kind == "squash" else waiting.kind,
@@ -241,10 +239,3 @@ def _json(
         ours = {"state": status.state, "problems": list(problems)}
         value["havasu.status/v1"] = {**ours, "notes": list(notes)} if notes else ours
     return value
-
-
-def _left_out(repo: Repo) -> tuple[str, ...]:
-    """Return the datasets that a working copy would lack, where there is none."""
-    without = repo.workspace.left_out
-    known = repo.datasets() if without else ()
-    return tuple(path for path in without if path in known)
