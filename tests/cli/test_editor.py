@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.cli.commands.commit import edit_message
+from havasu_vc.cli.editor import edit_message
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.store.repository import GitRepository
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.editor import asked_as_in_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.requests import Spelt, takes
@@ -18,9 +18,6 @@ from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
-
-if TYPE_CHECKING:
-    from havasu_vc.library import Repo
 
 __all__ = ["convert", "mv", "rm"]
 
@@ -104,8 +101,8 @@ def mv(
     if is_called_kart():
         require_no_merge_of_kart(repo.git)
         repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
-    if message is None and dataset in repo.datasets():
-        message = _written(repo, f"Rename '{dataset}' to '{path}'")
+    if dataset in repo.datasets():
+        message = asked_as_in_kart(repo, message, f"Rename '{dataset}' to '{path}'")
     result = repo.move_dataset(dataset, path, message=message)
     tell_commit(invocation, repo, result)
     if is_called_kart():
@@ -134,19 +131,10 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     # Kart tells how many rows went.
     known = repo.datasets() if repo.git.follows_kart else ()
     rows = {path: repo.count_rows(path) for path in datasets if path in known}
-    if message is None and len(rows) == len(datasets):
-        message = _written(repo, "")
+    if len(rows) == len(datasets):
+        message = asked_as_in_kart(repo, message)
     result = repo.remove_datasets(datasets, message=message)
     gone = {path: ChangeCounts(deletes=count) for path, count in rows.items()}
     meta = dict.fromkeys(gone, ("schema.json",))
     tell_update(invocation, repo)
     tell_commit(invocation, repo, replace(result, changes=gone, meta=meta))
-
-
-def _written(repo: Repo, text: str) -> str | None:
-    """Return the message that an editor is asked for, as Kart asks; None where it is not asked."""
-    if not is_called_kart():
-        return None
-    from havasu_vc.cli.commands.commit import asks_editor, edit_message
-
-    return edit_message(repo.git, (), text=text) if asks_editor(repo) else None

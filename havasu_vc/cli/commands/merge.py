@@ -11,6 +11,7 @@ from havasu_vc.cli.arguments import parse_policy
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.branches import head_object, tell_update
 from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.editor import asks_editor, edit_message
 from havasu_vc.cli.errors import EXIT_CODES
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import (
@@ -167,17 +168,11 @@ def _require_forward(context: MergeContext) -> None:
 
 def _asks(repo: Repo, message: str | None) -> bool:
     """Whether an editor is asked for the message of a merge, as Kart asks: called so alone."""
-    if message is not None or not (is_called_kart() and may_ask_editor()):
-        return False
-    from havasu_vc.cli.commands.commit import asks_editor
-
-    return asks_editor(repo)
+    return message is None and is_called_kart() and may_ask_editor() and asks_editor(repo)
 
 
 def _with_message(repo: Repo, request: MergeRequest, context: MergeContext) -> MergeRequest:
     """Return a request with the message that was written, where it will make a commit."""
-    from havasu_vc.cli.commands.commit import edit_message
-
     planned = repo.merge.by(replace(request, dry_run=True))
     if planned.conflicts or planned.kind in ("up-to-date", "fast-forward"):
         return request
@@ -191,8 +186,6 @@ def _with_message(repo: Repo, request: MergeRequest, context: MergeContext) -> M
 def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
     waiting = repo.status().waiting
     if waiting is not None and not waiting.conflicts and _asks(repo, message):
-        from havasu_vc.cli.commands.commit import edit_message
-
         message = edit_message(repo.git, (), text=waiting.message)
     result = repo.continue_merge(message=message)
     if result.conflicts:

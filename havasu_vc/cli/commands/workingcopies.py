@@ -11,9 +11,9 @@ import click
 
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
-from havasu_vc.cli.commands.commit import asked_as_in_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
+from havasu_vc.cli.editor import asked_as_in_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import (
     Command,
