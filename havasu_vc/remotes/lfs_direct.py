@@ -25,8 +25,9 @@ from urllib.parse import urljoin, urlsplit
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.protocol import Report, WantedFile, copy_checked, each
+from havasu_vc.remotes.protocol import Report, WantedFile, each
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
@@ -206,7 +207,7 @@ class DirectDownloads:
                 if response is None:
                     return False
                 with closing(response):
-                    copy_checked(_Body(response), target, file, count)
+                    copy_checked(_Body(response), target, file.sha256, file.size, count)
                     kept = response.length == 0
                     if kept:
                         response.read()  # the connection is free for the next file

@@ -15,7 +15,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
-from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile, each
+from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.system import is_mine, open_binary
@@ -118,7 +119,7 @@ def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, repor
         else:
             number = open_binary(place)
             with os.fdopen(number, "rb") as old, temporary.open("xb") as new:
-                copy_checked(old, new, file, report)
+                copy_checked(old, new, file.sha256, file.size, report)
         target.put(temporary, sha256=file.sha256)
     except FileNotFoundError as error:
         raise DataFileNotFoundError(file.sha256) from error

@@ -25,9 +25,10 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from havasu_vc.errors import DataFileNotFoundError, LockedError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.neighbour import bring_all
-from havasu_vc.remotes.protocol import Claim, Report, WantedFile, check_data_url, copy_checked, each
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile, check_data_url, each
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.store.command import GitConfig
+from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import has_ended, this_process
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
@@ -140,13 +141,13 @@ class ObjectStoreRemote:
                 # Nothing can go wrong with it any more when it is begun: another push may
                 # have sent the same file by now, which half of one would replace.
                 held = io.BytesIO()
-                copy_checked(source, held, file, report)
+                copy_checked(source, held, file.sha256, file.size, report)
                 with self._system.open_output_stream(path) as stream:
                     stream.write(held.getbuffer())
                 return
             stream = self._system.open_output_stream(path)
             try:
-                copy_checked(source, stream, file, report)
+                copy_checked(source, stream, file.sha256, file.size, report)
             except BaseException:
                 # Closing a stream makes it visible.
                 with suppress(OSError):
@@ -171,7 +172,7 @@ class ObjectStoreRemote:
                 self._system.open_input_stream(self._path(file.sha256)) as source,
                 temporary.open("xb") as target,
             ):
-                copy_checked(source, target, file, report)
+                copy_checked(source, target, file.sha256, file.size, report)
             store.put(temporary, sha256=file.sha256)
         except FileNotFoundError as error:
             raise DataFileNotFoundError(file.sha256) from error

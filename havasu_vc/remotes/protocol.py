@@ -8,7 +8,6 @@ is inside of `sending`: nothing that it relies on is pruned there meanwhile.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -19,7 +18,7 @@ from importlib import import_module
 from typing import Protocol, cast
 from urllib.parse import unquote, urlsplit
 
-from havasu_vc.errors import CorruptDataFileError, InvalidArgumentError, StateError
+from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 from havasu_vc.store.command import GitConfig
@@ -34,7 +33,6 @@ __all__ = [
     "Report",
     "WantedFile",
     "check_data_url",
-    "copy_checked",
     "each",
     "kind_of",
     "login_of",
@@ -125,43 +123,6 @@ def each(files: Iterable[WantedFile], work: Callable[[WantedFile], object]) -> N
             future.result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-class ByteSource(Protocol):
-    """Bytes that come one after another."""
-
-    def readinto(self, buffer: memoryview, /) -> int:
-        """Put bytes into a buffer and return how many; none at the end."""
-
-
-class ByteTarget(Protocol):
-    """Where bytes go."""
-
-    def write(self, data: memoryview, /) -> object:
-        """Take bytes, all of them."""
-
-
-def copy_checked(source: ByteSource, target: ByteTarget, file: WantedFile, report: Report) -> None:
-    """Copy a file's bytes, and raise unless they are exactly those that its name says.
-
-    No more is read than the file has bytes, and one, so that a source without end ends.
-    """
-    digest, left = hashlib.sha256(), file.size
-    buffer = memoryview(bytearray(min(BLOCK, file.size + 1)))
-    while count := source.readinto(buffer[: min(BLOCK, left + 1)]):
-        left -= count
-        report(count)
-        if left < 0:
-            raise CorruptDataFileError(file.sha256, f"it has more than its {file.size} bytes")
-        data = buffer[:count]
-        digest.update(data)
-        target.write(data)
-    if left:
-        raise CorruptDataFileError(
-            file.sha256, f"it has {file.size - left} bytes instead of {file.size}"
-        )
-    if digest.hexdigest() != file.sha256:
-        raise CorruptDataFileError(file.sha256, f"its bytes have the hash {digest.hexdigest()}")
 
 
 # Places that keep data files under a URL of their own: their kinds, and who may use them.

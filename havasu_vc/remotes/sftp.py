@@ -32,12 +32,12 @@ from havasu_vc.remotes.protocol import (
     Report,
     WantedFile,
     check_data_url,
-    copy_checked,
     each,
     login_of,
 )
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.store.command import GitConfig
+from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["Absent", "SftpRemote", "SftpSession", "ssh_command"]
@@ -489,7 +489,7 @@ class SftpRemote:
         target = session.create(temporary)
         try:
             with store.path(file.sha256).open("rb") as source:
-                copy_checked(source, target, file, report)
+                copy_checked(source, target, file.sha256, file.size, report)
             target.close()
             if session.sizes([temporary]) != [file.size]:
                 raise StorageError(f"{self._name} kept less of a file than it was sent")
@@ -515,7 +515,7 @@ class SftpRemote:
         try:
             source = session.open(self._path(file), file.size)
             with temporary.open("xb") as target:
-                copy_checked(source, target, file, report)
+                copy_checked(source, target, file.sha256, file.size, report)
             source.close()
             store.put(temporary, sha256=file.sha256)
         except Absent as error:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import secrets
@@ -25,11 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from havasu_vc.datasets.protocol import DatasetInFiles
 from havasu_vc.errors import CorruptDataFileError, HavasuError, StateError, StorageError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
+from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.disk import read_ordinary, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
@@ -250,6 +250,19 @@ def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIde
     return identify(target)
 
 
+class _Reporting:
+    """Bytes that are written for a file, whose errors are not those of what is read for it."""
+
+    def __init__(self, written: IO[bytes], target: Path) -> None:
+        self._written = written
+        self._target = target
+
+    def write(self, data: memoryview) -> None:
+        """Take bytes, all of them."""
+        with reporting_storage_errors(self._target):
+            self._written.write(data)
+
+
 def copy_from_bucket(url: str, target: Path, file: str, size: int) -> FileIdentity | None:
     """Give a file of a bucket a name here, its bytes checked while they come; None without one.
 
@@ -259,7 +272,6 @@ def copy_from_bucket(url: str, target: Path, file: str, size: int) -> FileIdenti
         if (known := _known(target, size)) is not None:
             return known
     temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    digest = hashlib.sha256()
     system, path = object_system(url)
     try:
         with (
@@ -267,12 +279,7 @@ def copy_from_bucket(url: str, target: Path, file: str, size: int) -> FileIdenti
             system.open_input_stream(path) as source,
             temporary.open("xb") as written,
         ):
-            while written.tell() <= size and (block := source.read(_BLOCK)):
-                digest.update(block)
-                with reporting_storage_errors(target):
-                    written.write(block)
-        if digest.hexdigest() != file:
-            raise CorruptDataFileError(file, "its bytes in the bucket have another hash")
+            copy_checked(source, _Reporting(written, target), file, size)
         sync_file(temporary)
         set_mode(None, temporary, 0o444)
         os.replace(temporary, target)
@@ -281,9 +288,6 @@ def copy_from_bucket(url: str, target: Path, file: str, size: int) -> FileIdenti
     finally:
         temporary.unlink(missing_ok=True)
     return identify(target)
-
-
-_BLOCK = 1 << 20
 
 
 def _linked(source: Path, target: Path) -> bool:

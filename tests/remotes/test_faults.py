@@ -37,7 +37,7 @@ PUSHING = [
             ("havasu_vc.store.files:DataFileStore.commit_all", 1),
             ("havasu_vc.remotes.neighbour:_check", 1),
             ("havasu_vc.remotes.neighbour:_check", 2),
-            ("havasu_vc.remotes.protocol:copy_checked", 1),
+            ("havasu_vc.store.copying:copy_checked", 1),
             ("os:replace", 1),
             ("subprocess:run", 2),
             ("subprocess:run", 4),
