@@ -13,7 +13,7 @@ sound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeGuard
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.diff import MergePlans, plan_merge
+from havasu_vc.datasets.joining import joined_files
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
@@ -51,7 +52,7 @@ from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.store.trees import Change, DatasetFolder, Existing
+from havasu_vc.store.trees import Change, DatasetFolder
 
 __all__ = [
     "DatasetMerger",
@@ -492,19 +493,9 @@ def joined(versions: Versions) -> dict[str, Change] | None:
         return None  # whether the other side edited the column, git does not ask
     if _returned(base, ours.schema) or _returned(base, theirs.schema):
         return None  # rows that the other side wrote since have lost it, which no sum tells
-    mine = {name: after for name, _, after in base.folder.difference(ours.folder, "")}
-    other = {name: after for name, _, after in base.folder.difference(theirs.folder, "")}
-    if any(mine[name] != after for name, after in other.items() if name in mine):
+    changes = joined_files(base.folder, ours.folder, theirs.folder)
+    if isinstance(changes, str):
         return None
-    come = [{name for name, after in side.items() if after is not None} for side in (mine, other)]
-    if come[0] & _folders(come[1]) or come[1] & _folders(come[0]):
-        return None
-    changes: dict[str, Change] = {
-        name: None if after is None else Existing(after)
-        for name, after in sorted(other.items(), key=lambda each: (each[1] is not None, each[0]))
-        # A file in the place of a folder takes all of it away.
-        if name not in mine and (after is not None or not _above(name) & come[1])
-    }
     return changes if _is_sound(ours, changes) else None
 
 
@@ -521,22 +512,6 @@ def _returned(base: Dataset, schema: Schema) -> frozenset[int]:
         return frozenset()
     written = {entry.schema for entry in files.data_entries}
     return come & frozenset[int]().union(*(files.past_schema(name).ids for name in written))
-
-
-def _above(name: str) -> set[str]:
-    parts = name.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
-
-
-def _folders(names: Iterable[str]) -> set[str]:
-    """Return every folder above some files."""
-    found: set[str] = set()
-    for name in names:
-        folder = name.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
 
 
 def _is_sound(ours: Dataset, changes: dict[str, Change]) -> bool:

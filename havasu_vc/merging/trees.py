@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.commit_plans import MergedTree, edit_changes
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.joining import joined_files
 from havasu_vc.datasets.kinds import find_kind, kind_of
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.tile_sets import is_tile_set
@@ -184,16 +185,9 @@ def _merged_tiles(
     markers = {each.marker for each in found if each is not None}
     if base is None or ours is None or theirs is None or len(markers) > 1:
         raise _tiles_are_karts(path, "the dataset")
-    mine = {name: after for name, _, after in base.difference(ours, "")}
-    other = {name: after for name, _, after in base.difference(theirs, "")}
-    for name, after in other.items():
-        if name in mine and mine[name] != after:
-            raise _tiles_are_karts(path, name)
-    changes: dict[str, Change] = {
-        name: None if after is None else Existing(after)
-        for name, after in sorted(other.items())
-        if name not in mine
-    }
+    changes = joined_files(base, ours, theirs)
+    if isinstance(changes, str):
+        raise _tiles_are_karts(path, changes)
     marker = markers.pop()
     return MergedDataset(ours.tree, TreeEdit(path, changes, marker=marker), marker=marker)
 
