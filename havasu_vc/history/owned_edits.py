@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, deal
@@ -21,7 +20,7 @@ from havasu_vc.datasets.havasu.diff import lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit, is_small
 from havasu_vc.datasets.havasu.owners import UNSEEN, OldDeletes, OldFile, Owner, parse_report
 from havasu_vc.datasets.havasu.owning import own
-from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
+from havasu_vc.datasets.havasu.parquet import file_name, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.datasets.protocol import DatasetInFiles
@@ -249,23 +248,11 @@ def key_edges(dataset: DatasetInFiles, entry: Entry) -> tuple[Any | None, Any | 
 
 
 def pieces_of(piece: Piece, cuts: Cuts, id_: int, known: Edges) -> Iterator[tuple[int, Piece]]:
-    """Yield the owners that a piece may have keys for, and as much of it as that may be."""
+    """Yield the owners that a piece may have keys for; each reads what of it is in its interval."""
     if isinstance(piece, FilePiece):
         first, last = cuts.span(*known.get(file_name(piece.path), (None, None)))
-        for owner in range(first, last + 1):
-            yield owner, piece
-        return
-    wanted: dict[int, dict[str, Positions]] = {}
-    for file, positions in piece.wanted.items():
-        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
-        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
-        edges = np.searchsorted(positions, starts).tolist()
-        shares: dict[int, list[Positions]] = {}
-        for found, (start, end) in zip(ranges, pairwise(edges), strict=True):
-            first, last = cuts.span(*(found or (None, None)))
-            for owner in range(first, last + 1) if end > start else ():
-                shares.setdefault(owner, []).append(positions[start:end])
-        for owner, each in shares.items():
-            wanted.setdefault(owner, {})[file] = np.concatenate(each)
-    for owner, chosen in sorted(wanted.items()):
-        yield owner, replace(piece, wanted=chosen, data={file: piece.data[file] for file in chosen})
+        owners: Iterable[int] = range(first, last + 1)
+    else:
+        spans = (cuts.span(*(each or (None, None))) for each in key_ranges(piece.path, id_))
+        owners = sorted({owner for first, last in spans for owner in range(first, last + 1)})
+    yield from ((owner, piece) for owner in owners)

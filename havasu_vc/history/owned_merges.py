@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts
@@ -253,21 +252,12 @@ def _cut(
 
 
 def _sizes(piece: Piece, id_: int) -> Iterator[tuple[Any, int]]:
-    """Yield the least key of each row group that a piece is about, and the bytes to read."""
-    if isinstance(piece, FilePiece):
-        for found, (_, size) in zip(
-            key_ranges(piece.path, id_), group_bytes(piece.path), strict=True
-        ):
-            if found is not None:
-                yield found[0], size
-        return
-    for file, positions in piece.wanted.items():
-        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
-        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
-        counts = np.diff(np.searchsorted(positions, starts)).tolist()
-        for found, (rows, size), count in zip(ranges, sizes, counts, strict=True):
-            if found is not None and count:
-                yield found[0], size * count // max(rows, 1)
+    """Yield the least key of each row group of a piece, and about how many bytes are read."""
+    ranges, sizes = key_ranges(piece.path, id_), group_bytes(piece.path)
+    held = sum(rows for rows, _ in sizes)
+    for found, (_, size) in zip(ranges, sizes, strict=True):
+        if found is not None:
+            yield found[0], size * min(piece.count, held) // max(held, 1)
 
 
 def _to_be_rewritten(dataset: DatasetInFiles, plans: MergePlans) -> frozenset[str]:
@@ -282,7 +272,7 @@ def _to_be_rewritten(dataset: DatasetInFiles, plans: MergePlans) -> frozenset[st
     going: dict[str, int] = {}
     for piece in theirs:
         for file in files_of(piece):
-            count = piece.count if isinstance(piece, FilePiece) else len(piece.wanted[file])
+            count = piece.count if isinstance(piece, FilePiece) else piece.counts[file]
             going[file] = going.get(file, 0) + count
     found = {
         entry.file

@@ -294,7 +294,7 @@ def file_owners(edit: Edit, url: str | None = None) -> list[Owner]:
 
 def files_of(piece: Piece) -> Iterable[str]:
     """Return the data files whose rows a piece is."""
-    return (file_name(piece.path),) if isinstance(piece, FilePiece) else piece.wanted
+    return (file_name(piece.path),) if isinstance(piece, FilePiece) else piece.counts
 
 
 def _of(piece: Piece, numbers: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -202,9 +201,17 @@ def file_with(path: Path, keys: Sequence[int], groups: int, *, known: bool = Tru
     return str(path)
 
 
-def deleted_piece(files: dict[str, str], wanted: dict[str, list[int]]) -> DeletedPiece:
-    found = {file: np.array(positions, np.int64) for file, positions in wanted.items()}
-    return DeletedPiece("deletes", found, files, 7, 8)
+def delete_file_with(path: Path, keys: Sequence[int], groups: int, *, known: bool) -> str:
+    """Write a delete file that carries the keys of its rows."""
+    row = pa.struct([pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})])
+    columns = {
+        "file": ["a"] * len(keys),
+        "pos": list(range(len(keys))),
+        "row": pa.array([{"id": key} for key in keys], row),
+    }
+    schema = pa.schema([("file", pa.string()), ("pos", pa.int64()), pa.field("row", row)])
+    pq.write_table(pa.table(columns, schema), path, row_group_size=groups, write_statistics=known)
+    return str(path)
 
 
 def spans(known: tuple[int | None, int | None], cuts: Sequence[int]) -> list[int]:
@@ -220,33 +227,18 @@ def spans(known: tuple[int | None, int | None], cuts: Sequence[int]) -> list[int
 def test_owners_get_the_deleted_rows_that_may_be_theirs(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    folder = tmp_path_factory.mktemp("pieces")
     cuts = sorted(data.draw(st.sets(st.integers(0, 40), max_size=4)))
     groups = data.draw(st.integers(1, 5))
-    files: dict[str, str] = {}
-    wanted: dict[str, list[int]] = {}
-    expected: dict[int, dict[str, list[int]]] = {}
-    for name in ("a", "b"):
-        keys = sorted(data.draw(st.sets(st.integers(0, 40), min_size=1, max_size=12)))
-        known = data.draw(st.booleans())
-        files[name] = file_with(folder / name, keys, groups, known=known)
-        places = st.sets(st.integers(0, len(keys) - 1), min_size=1)
-        wanted[name] = sorted(data.draw(places))
-        for position in wanted[name]:
-            start = position - position % groups
-            group = keys[start : start + groups]
-            edges = (group[0], group[-1]) if known else (None, None)
-            for owner in spans(edges, cuts):
-                expected.setdefault(owner, {}).setdefault(name, []).append(position)
-    piece = deleted_piece(files, wanted)
+    keys = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=12, unique=True))
+    known = data.draw(st.booleans())
+    path = delete_file_with(tmp_path_factory.mktemp("p") / "d", keys, groups, known=known)
+    some = [keys[start : start + groups] for start in range(0, len(keys), groups)]
+    edges = [(min(group), max(group)) if known else (None, None) for group in some]
+    piece = DeletedPiece(path, {"a": len(keys)}, {"a": "nowhere"}, 8)
     found = list(pieces_of(piece, Cuts(("id",), tuple(cuts)), 1, {}))
 
-    assert [owner for owner, _ in found] == sorted(expected)
-    for owner, each in found:
-        assert isinstance(each, DeletedPiece)
-        assert {n: places.tolist() for n, places in each.wanted.items()} == expected[owner]
-        assert dict(each.data) == {name: files[name] for name in each.wanted}
-        assert (each.path, each.count, each.size) == ("deletes", 7, 8)
+    assert [owner for owner, _ in found] == sorted({n for each in edges for n in spans(each, cuts)})
+    assert all(each == piece for _, each in found)
 
 
 def test_a_file_goes_to_all_whose_keys_it_may_hold() -> None:

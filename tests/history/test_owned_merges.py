@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -149,11 +148,11 @@ def test_what_is_read_of_row_groups(tmp_path: Path) -> None:
     ((_, first), (_, second), (_, third)) = group_bytes(piece.path)
     assert list(_sizes(piece, 1)) == [(3, first), (6, second), (12, third)]
     assert list(_sizes(file_of(tmp_path / "b", [3, 4], 1, known=False), 1)) == []
-
-    unknown = file_of(tmp_path / "b", [3, 4], 1, known=False).path
-    places = {"a": np.array([1, 2, 6]), "b": np.array([0, 1])}
-    deleted = DeletedPiece("deletes", places, {"a": piece.path, "b": unknown}, 9, 9)
-    assert list(_sizes(deleted, 1)) == [(3, first * 2 // 3), (12, third)]
+    # Of a delete file too, as much as is wanted of it.
+    deleted = DeletedPiece(piece.path, {"a": 3, "b": 1}, {}, 9)
+    assert list(_sizes(deleted, 1)) == [
+        (least, size * 4 // 7) for least, size in ((3, first), (6, second), (12, third))
+    ]
 
 
 # What is written again
@@ -187,8 +186,8 @@ def goes(name: str, count: int) -> FilePiece:
     return FilePiece(f"folder/{name}", (), count, 9)
 
 
-def goes_in_part(count: int, **wanted: int) -> DeletedPiece:
-    return DeletedPiece("x", {name: np.arange(n) for name, n in wanted.items()}, {}, count, 9)
+def goes_in_part(**wanted: int) -> DeletedPiece:
+    return DeletedPiece("x", wanted, {}, 9)
 
 
 @pytest.fixture(autouse=True)
@@ -209,9 +208,9 @@ def test_what_is_mostly_deleted_is_written_again() -> None:
         deletes("small", 10, before=1, other=20),
     )
     plans = merge_of(
-        goes_in_part(17, some=5, most=6, before=5, linked=6),
+        goes_in_part(some=5, most=6, before=5, linked=6),
         goes("twice", 3),
-        goes_in_part(17, twice=3),
+        goes_in_part(twice=3),
         goes("not ours", 20),
     )
     assert _to_be_rewritten(table, plans) == {"most", "before", "twice"}

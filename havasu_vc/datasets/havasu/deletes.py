@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.havasu.parquet import (
     BATCH_ROWS,
+    NOWHERE,
     Positions,
     file_name,
     open_parquet,
@@ -94,16 +95,18 @@ def read_positions(path: str) -> Mapping[str, Positions]:
 def read_deleted_rows(
     path: str,
     schema: Schema,
-    wanted: Mapping[str, Positions],
+    wanted: Mapping[str, Positions | None],
     data: Mapping[str, str],
     *,
     kept: Kept | None = None,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[Deletion]:
     """Yield the rows of a delete file at some positions, in the columns of a schema.
 
+    They are positions in data files, None for all that it takes away from one.
     `data` gives the path of each data file, from which large values are fetched, and
     columns that had been dropped when the delete file was written. `kept` tells by their
-    keys which rows are wanted.
+    keys which rows are wanted, `groups` in which row groups they may be.
     """
     with open_parquet(path) as file:
         if file.schema_arrow.names[:3] != ["file", "pos", "row"]:
@@ -112,8 +115,9 @@ def read_deleted_rows(
         carried = pa.schema(list(row.type))
         plan = plan_projection(carried, schema, file_name(path))
         lacking = lacks(carried, schema)
-        groups = _groups_with(file.metadata, wanted)
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, use_threads=False):
+        some = range(file.num_row_groups) if groups is None else groups
+        chosen = [group for group in some if _may_have(file.metadata.row_group(group), wanted)]
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=chosen, use_threads=False):
             for deletion in _wanted_rows(batch, wanted, (plan.apply, kept), data, schema):
                 if lacking and lacks(carried, schema, _file_schema(data[deletion.file])):
                     there = read_rows(data[deletion.file], schema, deletion.positions)
@@ -122,21 +126,17 @@ def read_deleted_rows(
                     yield deletion
 
 
-def _groups_with(metadata: pq.FileMetaData, wanted: Mapping[str, Positions]) -> list[int]:
-    """Return the row groups of a delete file that may have some of the rows that are wanted."""
-    chosen = []
-    for group in range(metadata.num_row_groups):
-        columns = metadata.row_group(group)
-        file, pos = columns.column(0).statistics, columns.column(1).statistics
-        if file is not None and pos is not None and file.has_min_max and pos.has_min_max:
-            found = wanted.get(file.min)
-            if file.min == file.max and (
-                found is None
-                or np.searchsorted(found, pos.min) == np.searchsorted(found, pos.max, "right")
-            ):
-                continue
-        chosen.append(group)
-    return chosen
+def _may_have(group: pq.RowGroupMetaData, wanted: Mapping[str, Positions | None]) -> bool:
+    """Whether a row group of a delete file may have some of the rows that are wanted."""
+    file, pos = group.column(0).statistics, group.column(1).statistics
+    if file is None or pos is None or not (file.has_min_max and pos.has_min_max):
+        return True
+    if file.min != file.max:
+        return True
+    found = wanted.get(file.min, NOWHERE)
+    if found is None:
+        return True
+    return bool(np.searchsorted(found, pos.min) < np.searchsorted(found, pos.max, "right"))
 
 
 def needs_data_files(path: str, schema: Schema) -> bool:
@@ -185,7 +185,7 @@ def _file_schema(path: str) -> pa.Schema:
 
 def _wanted_rows(
     batch: pa.RecordBatch,
-    wanted: Mapping[str, Positions],
+    wanted: Mapping[str, Positions | None],
     how: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Kept | None],
     data: Mapping[str, str],
     schema: Schema,
@@ -195,10 +195,11 @@ def _wanted_rows(
     codes = encoded.indices.to_numpy()
     where = batch.column("pos").to_numpy()
     for code, name in enumerate(encoded.dictionary.to_pylist()):
-        positions = wanted.get(name)
-        if positions is None:
+        if name not in wanted:
             continue
-        chosen = np.flatnonzero((codes == code) & among(where, positions))
+        positions = wanted[name]
+        there = codes == code
+        chosen = np.flatnonzero(there if positions is None else there & among(where, positions))
         if not len(chosen):
             continue
         if kept is not None:

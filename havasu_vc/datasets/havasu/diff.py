@@ -19,7 +19,7 @@ it is wrong, or a cache is missing, more rows are dealt out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.datasets.havasu.deletes import needs_data_files
-from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.kernels import positions_but
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
-from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, row_group_starts
+from havasu_vc.datasets.havasu.parquet import open_parquet, row_group_starts
 from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Interval, Piece, cut_intervals
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.pairing import same_key
@@ -127,17 +127,13 @@ def plan_diff(old: DatasetInFiles, new: DatasetInFiles) -> DiffPlan:
     gone, come = differing_entries(old, new)
     old.bring(gone, deletes=False)
     new.bring(come, deletes=False)
-    old_positions, new_positions = _differing_positions(old, new, gone, come)
-    unverified = verify_deletes(old, _deletes(gone), old_positions)
-    unverified += verify_deletes(new, _deletes(come), new_positions)
-    old_pieces: tuple[Piece, ...] = (
-        *_file_pieces(old, gone),
-        *_deleted_pieces(new, come, new_positions),
-    )
-    new_pieces: tuple[Piece, ...] = (
-        *_file_pieces(new, come),
-        *_deleted_pieces(old, gone, old_positions),
-    )
+    one_sided = {entry.file for entry in (*gone, *come)}
+    back, away = _Deleted(old, _deletes(gone)), _Deleted(new, _deletes(come))
+    came_back, went = back.counts(away, one_sided), away.counts(back, one_sided)
+    unverified = verify_deletes(old, back.entries, came_back)
+    unverified += verify_deletes(new, away.entries, went)
+    old_pieces: tuple[Piece, ...] = (*_file_pieces(old, gone), *away.pieces(went, back))
+    new_pieces: tuple[Piece, ...] = (*_file_pieces(new, come), *back.pieces(came_back, away))
     plan = DiffPlan(old_pieces, new_pieces, old.schema, new.schema, unverified=tuple(unverified))
     pieces = (*old_pieces, *new_pieces)
     rows, size = sum(piece.count for piece in pieces), sum(piece.size for piece in pieces)
@@ -243,31 +239,58 @@ def _deletes(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.content is Content.DELETES]
 
 
-def _differing_positions(
-    old: DatasetInFiles, new: DatasetInFiles, gone: list[Entry], come: list[Entry]
-) -> tuple[dict[str, Positions], dict[str, Positions]]:
-    """Return, by data file on both sides, the positions deleted on the old side only, and new."""
-    one_sided = {entry.file for entry in (*gone, *come)}
-    before, after = _positions(old, _deletes(gone)), _positions(new, _deletes(come))
-    shared = (before.keys() | after.keys()) - one_sided
-    nothing = np.empty(0, np.int64)
-    only_old, only_new = {}, {}
-    for file in sorted(shared):
-        first, second = before.get(file, nothing), after.get(file, nothing)
-        only_first = np.setdiff1d(first, second, assume_unique=True)
-        only_second = np.setdiff1d(second, first, assume_unique=True)
-        if len(only_first):
-            only_old[file] = only_first
-        if len(only_second):
-            only_new[file] = only_second
-    return only_old, only_new
+class _Deleted:
+    """The delete files of one version that differ, and how many rows of which files are theirs."""
 
+    def __init__(self, view: DatasetInFiles, entries: list[Entry]) -> None:
+        self.view = view
+        self.entries = sorted(entries, key=lambda entry: entry.file)
+        self.by_file: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            for file in entry.targets:
+                self.by_file.setdefault(file, []).append(entry)
 
-def _positions(view: DatasetInFiles, deletes: list[Entry]) -> dict[str, Positions]:
-    paths = tuple(view.file_path(entry) for entry in deletes)
-    files = {target for entry in deletes for target in entry.targets}
-    found = {file: deleted_positions(file, paths) for file in files}
-    return {file: positions for file, positions in found.items() if positions is not None}
+    def paths(self, file: str) -> tuple[str, ...]:
+        """Return the paths of those that take rows from a data file."""
+        return tuple(self.view.file_path(entry) for entry in self.by_file.get(file, ()))
+
+    def counts(self, other: _Deleted, one_sided: Set[str]) -> dict[str, int]:
+        """Return, by data file of both versions, how many rows these take away, others do not.
+
+        Where both take rows from a file they are compared, if they are few: of many it is
+        found out where they are read.
+        """
+        found = {}
+        for file in sorted(self.by_file.keys() - one_sided):
+            count = sum(entry.targets[file] for entry in self.by_file[file])
+            theirs = sum(entry.targets[file] for entry in other.by_file.get(file, ()))
+            if theirs and count + theirs <= SMALL_ROWS:
+                beside = other.paths(file)
+                count = sum(len(positions_but(path, file, beside)) for path in self.paths(file))
+            if count:
+                found[file] = count
+        return found
+
+    def pieces(self, counts: Mapping[str, int], other: _Deleted) -> Iterator[DeletedPiece]:
+        """Yield the rows that these take away, others do not."""
+        view = self.view
+        for entry in self.entries:
+            chosen = {
+                file: min(entry.targets[file], counts[file])
+                for file in sorted(entry.targets)
+                if file in counts
+            }
+            if not chosen:
+                continue
+            if view.storage.fetcher is not None and not all(map(view.storage.has, chosen)):
+                _bring_originals(view, entry, chosen)
+            data = {file: view.place(file) for file in chosen}
+            size = entry.size * sum(chosen.values()) // max(entry.rows, 1)
+            if any(field.raster is not None for field in view.schema.fields):
+                # Rasters are mostly left to the data files, which weigh more than what is here.
+                size += sum(_share(view.entries.get(file), chosen[file]) for file in chosen)
+            but = {file: other.paths(file) for file in chosen if file in other.by_file}
+            yield DeletedPiece(view.file_path(entry), chosen, data, size, but)
 
 
 def _file_pieces(view: DatasetInFiles, entries: list[Entry]) -> Iterator[FilePiece]:
@@ -276,23 +299,6 @@ def _file_pieces(view: DatasetInFiles, entries: list[Entry]) -> Iterator[FilePie
         if entry.content is Content.DATA:
             paths = tuple(view.file_path(d) for d in deletes if entry.file in d.targets)
             yield FilePiece(view.file_path(entry), paths, entry.rows, entry.size)
-
-
-def _deleted_pieces(
-    view: DatasetInFiles, entries: list[Entry], wanted: dict[str, Positions]
-) -> Iterator[DeletedPiece]:
-    for entry in sorted(_deletes(entries), key=lambda entry: entry.file):
-        chosen = {file: wanted[file] for file in sorted(entry.targets) if file in wanted}
-        if chosen:
-            if view.storage.fetcher is not None and not all(map(view.storage.has, chosen)):
-                _bring_originals(view, entry, chosen)
-            data = {file: view.place(file) for file in chosen}
-            count = sum(len(positions) for positions in chosen.values())
-            size = entry.size * count // max(entry.rows, 1)
-            if any(field.raster is not None for field in view.schema.fields):
-                # Rasters are mostly left to the data files, which weigh more than what is here.
-                size += sum(_share(view.entries.get(file), len(chosen[file])) for file in chosen)
-            yield DeletedPiece(view.file_path(entry), chosen, data, count, size)
 
 
 def _share(entry: Entry | None, count: int) -> int:

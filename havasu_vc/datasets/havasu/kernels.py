@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.parquet import (
+    NOWHERE,
     Positions,
     file_name,
     read_row_groups,
@@ -20,7 +22,7 @@ from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 
-__all__ = ["deleted_positions", "rows_at", "scan"]
+__all__ = ["deleted_positions", "positions_but", "rows_at", "scan"]
 
 
 def deleted_positions(file: str, deletes: tuple[str, ...]) -> Positions | None:
@@ -30,6 +32,19 @@ def deleted_positions(file: str, deletes: tuple[str, ...]) -> Positions | None:
     if not present:
         return None
     return present[0] if len(present) == 1 else distinct(np.concatenate(present))
+
+
+@lru_cache(maxsize=8)
+def positions_but(path: str, file: str, others: tuple[str, ...]) -> Positions:
+    """Return the positions of a data file that a delete file takes away, and some others do not.
+
+    The tasks of a diff ask the same again and again.
+    """
+    found = deleted_positions(file, (path,))
+    left_out = deleted_positions(file, others)
+    if found is None or left_out is None:
+        return NOWHERE if found is None else found
+    return np.setdiff1d(found, left_out, assume_unique=True)
 
 
 @kernel

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 __all__ = [
+    "NOWHERE",
     "Positions",
     "file_name",
     "open_parquet",
@@ -40,6 +41,8 @@ __all__ = [
 
 Positions = npt.NDArray[np.int64]
 """Rows of one file, counted from 0, ascending."""
+NOWHERE: Positions = np.empty(0, np.int64)
+"""None of them."""
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 32 << 20
@@ -304,11 +307,19 @@ def group_bytes(path: str) -> list[tuple[int, int]]:
 
 
 def _leaf_index(file: pq.ParquetFile, field_id: int) -> int | None:
-    """Return which of the file's columns a top-level field is, None if it is none or nested."""
+    """Return which of the file's columns a field is, None if it is none or nested itself.
+
+    Delete files have the fields of rows within a struct.
+    """
     index = 0
-    for field in file.schema_arrow:
+    fields = list(file.schema_arrow)
+    while fields:
+        field = fields.pop(0)
         if (field.metadata or {}).get(FIELD_ID) == str(field_id).encode():
             return None if pa.types.is_nested(field.type) else index
+        if pa.types.is_struct(field.type):
+            fields[:0] = list(field.type)
+            continue
         index += _leaf_count(field.type)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import needs_originals, read_deleted_rows
-from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.kernels import deleted_positions, positions_but
 from havasu_vc.datasets.havasu.parquet import (
     Positions,
     file_name,
@@ -97,26 +98,47 @@ class DeletedPiece:
 
     path: str
     """The delete file."""
-    wanted: Mapping[str, Positions]
-    """Which rows, by data file."""
+    counts: Mapping[str, int]
+    """How many of its rows are wanted, by data file; no fewer, where some are left out."""
     data: Mapping[str, str]
     """Paths of the data files."""
-    count: int
-    """Rows."""
     size: int
     """Bytes, about."""
+    but: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Delete files of the other side by data file: what they take away too is not wanted."""
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return sum(self.counts.values())
 
     @property
     def read(self) -> tuple[tuple[str, int], ...]:
-        """The data files that are read for large values, each with how many of its rows."""
-        if not needs_originals(self.path):
-            return ()
-        return tuple((self.data[file], len(rows)) for file, rows in self.wanted.items())
+        """The files that are read, for large values data files too, each with how many rows."""
+        read = [(self.path, self.count)]
+        if needs_originals(self.path):
+            read += ((self.data[file], count) for file, count in self.counts.items())
+        return tuple(read)
+
+    @property
+    def wanted(self) -> Mapping[str, Positions | None]:
+        """Which rows are wanted, by data file; None for all that it takes away from it.
+
+        They are looked up where rows are read: nothing at a driver grows with them.
+        """
+        return {
+            file: positions_but(self.path, file, self.but[file]) if file in self.but else None
+            for file in self.counts
+        }
 
     def batches(self, schema: Schema, interval: Interval | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the columns of a schema."""
-        kept = None if interval is None else lambda rows: interval.mask(rows, schema)
-        for deletion in read_deleted_rows(self.path, schema, self.wanted, self.data, kept=kept):
+        kept, groups = None, None
+        if interval is not None:
+            kept, groups = lambda rows: interval.mask(rows, schema), groups_in(self.path, interval)
+        for deletion in read_deleted_rows(
+            self.path, schema, self.wanted, self.data, kept=kept, groups=groups
+        ):
             yield deletion.rows
 
     def numbered(self, schema: Schema, wanted: Positions | None) -> Iterator[pa.RecordBatch]:
@@ -280,7 +302,7 @@ def _widest(type_: pa.DataType) -> pa.DataType:
 
 
 def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
-    """Return the row groups of a file that may hold keys of an interval."""
+    """Return the row groups of a data file or a delete file that may hold keys of an interval."""
     chosen = []
     for group, found in enumerate(key_ranges(path, interval.field_id)):
         if found is not None:
@@ -296,7 +318,7 @@ def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
 def cut_intervals(files: Sequence[tuple[str, int]], field_id: int) -> tuple[Interval | None, ...]:
     """Return intervals that together hold all keys, each with about as much to read.
 
-    `files` are the paths of data files, each with the count of its rows that are read.
+    `files` are the paths of files, each with the count of its rows that are read.
     """
     minima: list[tuple[Any, int, int]] = []
     for path, count in files:

@@ -8,13 +8,13 @@ the key caches remembers it. Where the data is not here, that is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
-from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.pairing import equal_rows
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Entry
@@ -39,9 +39,12 @@ def _mark(folder: Path, file: str) -> Path:
 
 
 def verify_deletes(
-    view: DatasetInFiles, deletes: Iterable[Entry], wanted: Mapping[str, Positions]
+    view: DatasetInFiles, deletes: Iterable[Entry], wanted: Container[str]
 ) -> list[str]:
-    """Check the delete files that a diff rests on; return those that could not be checked."""
+    """Check the delete files that a diff rests on; return those that could not be checked.
+
+    A diff rests on those that take rows from data files that are `wanted`.
+    """
     unchecked = []
     for entry in deletes:
         if not any(file in wanted for file in entry.targets):

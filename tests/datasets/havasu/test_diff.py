@@ -1,15 +1,20 @@
 """Large diffs, cut into intervals or dealt out by key, give what small ones give."""
 
 import gc
+import pickle
 import weakref
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc.datasets.havasu import deletes, kernels
 from havasu_vc.datasets.havasu.diff import plan_diff
+from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.history import diff
 from havasu_vc.history.diff import (
@@ -22,6 +27,7 @@ from havasu_vc.history.diff import (
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Geometry, Primitive
 from havasu_vc.testing.dataset_contract import (
     changes_between,
@@ -139,6 +145,81 @@ def test_a_large_diff_is_cut_into_intervals(tmp_path: Path) -> None:
 
     assert sum(len(batch) for batch in found) == 30
     assert [row.key[0] for batch in found for row in batch.rows(("fid",))] == list(range(30))
+
+
+@pytest.mark.thorough
+@examples(40, deadline=None)
+@given(data=st.data(), hilbert=st.booleans(), large=st.booleans())
+def test_large_diffs_of_versions_that_share_data_files(
+    data: st.DataObject, hilbert: bool, large: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Both took rows away from the same files, some the same ones, in a commit or in two."""
+    schema = Schema((*KEYED.fields, GEOMETRY), KEYED.identifier_ids)
+    base: list[Row] = [{1: number, 2: "x" * (number % 20), 99: None} for number in range(24)]
+    text = st.sampled_from(["", "new", "a text that is long"])
+    edits = st.dictionaries(st.integers(0, 30), st.none() | text, max_size=20)
+    datasets = MemoryDatasets(tmp_path_factory.mktemp("diff"))
+    with (
+        tiny_thresholds(diffs=large, most_deltas=100, small_file=0),
+        LocalEngine(threads=1, scratch=tmp_path_factory.mktemp("engine")) as engine,
+    ):
+        sides = []
+        for steps in data.draw(st.tuples(*2 * [st.lists(edits, max_size=2)])):
+            rows, version = base, datasets.new(schema, base, hilbert=99 if hilbert else None)
+            for step in steps:
+                by_key = {row[1]: row for row in rows}
+                by_key |= {key: {1: key, 2: text, 99: None} for key, text in step.items()}
+                after = [by_key[key] for key in sorted(by_key) if step.get(key, "") is not None]
+                changes = changes_between(rows, after, schema)
+                rows, version = after, datasets.apply(version, stream_of(changes, schema))
+            sides.append((rows, version))
+        (first, old), (second, new) = sides
+        found = described(row_changes(old, new, engine), schema, schema)
+        counts = changes_counted(old, new, engine)
+
+    wanted = expected_changes(first, second, schema, schema)
+    assert found == wanted
+    assert counts == counted(wanted)
+
+
+def test_a_plan_does_not_grow_with_rows_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which they are is looked up by the tasks, in those row groups that have their keys."""
+    base: list[Row] = [{1: number, 2: "old"} for number in range(600)]
+    datasets = MemoryDatasets(tmp_path)
+    with tiny_thresholds(diffs=True, most_deltas=100, small_file=0):
+        table = datasets.new(KEYED, base)
+        sides = []
+        for text, start in (("ours", 300), ("theirs", 400)):
+            after = [{**row, 2: text} if row[1] >= start else row for row in base]
+            changes = changes_between(base, after, KEYED)
+            sides.append(datasets.apply(table, stream_of(changes, KEYED)))
+        asked: list[str] = []
+        read_positions = deletes.read_positions
+
+        def ask(path: str) -> Mapping[str, Positions]:
+            asked.append(path)
+            return read_positions(path)
+
+        monkeypatch.setattr(kernels, "read_positions", ask)
+        plan = plan_diff(*sides)
+        assert not asked
+        tasks = plan.tasks()
+        assert len(tasks) > 50 and max(len(pickle.dumps(task)) for task in tasks) < 3000
+        decoded: list[int] = []
+        wanted_rows = deletes._wanted_rows
+
+        def decode(batch: pa.RecordBatch, *how: Any) -> Iterator[deletes.Deletion]:
+            decoded.append(batch.num_rows)
+            yield from wanted_rows(batch, *how)
+
+        monkeypatch.setattr(deletes, "_wanted_rows", decode)
+        found = [batch.num_rows for task in tasks for batch in run_task(task)]
+
+    assert sum(found) == 300
+    # A row group or two of either delete file for each interval, and not all of both.
+    assert sum(decoded) < 10 * 500 < len(tasks) * 500
 
 
 def test_only_what_does_not_match_is_dealt_out(tmp_path: Path) -> None:
