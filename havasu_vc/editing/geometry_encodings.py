@@ -131,7 +131,7 @@ def _check_values(view: DatasetInFiles, field: Field, encoding: Encoding, engine
         for task in view.scan(columns=[field.name])
     ]
     try:
-        for _ in engine.run(tasks, description=f"Checking {view.path}"):
+        for _ in engine.run(tasks, description=f"Checking {view.path}", brief=True):
             pass
     except GeometryError as error:
         raise GeometryError(

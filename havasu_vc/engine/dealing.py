@@ -6,14 +6,14 @@ Where all tasks see one folder, pieces wait there in files, and their owners map
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from havasu_vc.engine.protocol import Batches
+from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.engine.spill import read
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.store.disk import reporting_storage_errors
@@ -36,21 +36,21 @@ _ALIGNMENT = 64
 
 
 def run_dealt_in(
-    run: Callable[[Sequence[Task], str], Batches],
+    engine: Engine,
     folder: Path,
     dealing: Sequence[Task],
     owners: Sequence[Task],
     description: str = "",
 ) -> Batches:
-    """Run what deals by the means of an engine, with pieces in a folder, then the owners."""
+    """Run what deals on an engine, with pieces in a folder, then the owners."""
     spilling = [task_of(spill_pieces, task, str(folder)) for task in dealing]
     pieces: list[list[OwnedPiece]] = [[] for _ in owners]
-    for places in run(spilling, "Dealing rows out") if spilling else ():
+    for places in engine.run(spilling, description="Dealing rows out", brief=True):
         for place in places.to_pylist():
             segment = (place["path"], place["offset"], place["length"])
             pieces[place["part"]].append((place["num_rows"], task_of(read, (segment,))))
     given = [given_to(owner, each) for owner, each in zip(owners, pieces, strict=True)]
-    yield from run(given, description or "Writing")
+    yield from engine.run(given, description=description or "Writing", brief=True)
 
 
 def given_to(owner: Task, pieces: Sequence[OwnedPiece]) -> Task:

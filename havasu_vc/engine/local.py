@@ -81,7 +81,12 @@ class LocalEngine:
         self._workers: Workers | None = None
 
     def run(
-        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+        self,
+        tasks: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = False,
+        brief: bool = False,
     ) -> Batches:
         """Yield the batches of all tasks, in task order."""
         with closing(self.run_each(tasks, description=description)) as results:
@@ -120,11 +125,7 @@ class LocalEngine:
         from havasu_vc.engine.dealing import run_dealt_in
 
         folder = self._scratch.new_folder("dealt")
-
-        def run(tasks: Sequence[Task], what: str) -> Batches:
-            return self.run(tasks, description=what)
-
-        yield from run_dealt_in(run, folder, dealing, owners, description)
+        yield from run_dealt_in(self, folder, dealing, owners, description)
 
     def run_matched(self, comparison: Comparison) -> None:
         """Return None: parts in files of the scratch folder cost less here."""

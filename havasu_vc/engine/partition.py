@@ -49,7 +49,7 @@ def partition_tasks(
         raise ValueError("rows are dealt out by at least one key column")
     splits = [task_of(split, task, tuple(key), parts, str(folder)) for task in tasks]
     segments: list[list[Segment]] = [[] for _ in range(parts)]
-    for summary in engine.run(splits, description="Dealing rows out"):
+    for summary in engine.run(splits, description="Dealing rows out", brief=True):
         numbers, *columns = (column.to_pylist() for column in summary.columns)
         for part, segment in zip(numbers, zip(*columns, strict=True), strict=True):
             segments[part].append(segment)

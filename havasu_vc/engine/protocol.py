@@ -68,12 +68,18 @@ class Engine(Protocol):
         """Whether they do, so that no folder of this machine need be there."""
 
     def run(
-        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+        self,
+        tasks: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = False,
+        brief: bool = False,
     ) -> Batches:
         """Yield the batches of all tasks, in task order.
 
         Those that need no file of this machine may run `anywhere`; others run here where the
-        engine's machines share no folder with it.
+        engine's machines share no folder with it. Tasks are `brief` if each yields little, a
+        report say: then nothing is gained by giving them out some at a time.
         """
 
     def run_each(

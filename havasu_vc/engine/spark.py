@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -119,10 +118,15 @@ class SparkEngine:
         """Who hears how far a run is."""
 
     def run(
-        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
+        self,
+        tasks: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = False,
+        brief: bool = False,
     ) -> Batches:
         """Yield the batches of all tasks, in task order."""
-        with closing(self.run_each(tasks, description=description, anywhere=anywhere)) as results:
+        with closing(self._run(tasks, description, anywhere, brief=brief)) as results:
             for _, batch in results:
                 yield batch
 
@@ -130,12 +134,7 @@ class SparkEngine:
         self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False
     ) -> NumberedBatches:
         """Yield the same batches, each with the index of its task."""
-        if not self._shared and not anywhere:
-            yield from self._near().run_each(tasks, description=description)
-            return
-        yield from self._told(
-            tasks, description, self._run_windows if self._shared else self._run_streamed
-        )
+        return self._run(tasks, description, anywhere, brief=False)
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
         """Run the tasks, deal their rows out by a hash of `key`, return a task for each part."""
@@ -194,7 +193,7 @@ class SparkEngine:
             # Rows need not pass through the JVM to reach a task of the same machine.
             folder = self._scratch.new_folder("pieces")
             try:
-                yield from run_dealt_in(self._run_whole, folder, dealing, owners, description)
+                yield from run_dealt_in(self, folder, dealing, owners, description)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
@@ -247,23 +246,17 @@ class SparkEngine:
     ) -> None:
         self.close()
 
-    def _run_whole(self, tasks: Sequence[Task], description: str) -> Batches:
-        """Yield the batches of tasks that each give little: as one job, so that no core waits."""
-        run = partial(self._run_windows, first=len(tasks))
-        with closing(self._told(tasks, description, run)) as results:
-            for _, batch in results:
-                yield batch
-
-    def _told(
-        self,
-        tasks: Sequence[Task],
-        description: str,
-        run: Callable[[Sequence[Task], str], NumberedBatches],
+    def _run(
+        self, tasks: Sequence[Task], description: str, anywhere: bool, *, brief: bool
     ) -> NumberedBatches:
+        if not self._shared and not anywhere:
+            yield from self._near().run_each(tasks, description=description)
+            return
+        run = self._run_windows if self._shared else self._run_streamed
         self.progress.start(len(tasks), description)
         try:
             if tasks:
-                yield from run(tasks, description)
+                yield from run(tasks, description, brief=brief)
         finally:
             self.progress.finish()
 
@@ -278,10 +271,12 @@ class SparkEngine:
             self._here = LocalEngine(progress=self.progress)
         return self._here
 
-    def _run_streamed(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
+    def _run_streamed(
+        self, tasks: Sequence[Task], description: str, *, brief: bool
+    ) -> NumberedBatches:
         """Run tasks where no folder is shared: what they yield comes through Spark itself."""
         done = 0
-        with closing(results_of(self.session(quick=True), tasks)) as rows:
+        with closing(results_of(self.session(quick=True), tasks, brief=brief)) as rows:
             for index, batches in rows:
                 self.progress.advance(index - done)
                 done = index
@@ -290,7 +285,7 @@ class SparkEngine:
         self.progress.advance(len(tasks) - done)
 
     def _run_windows(
-        self, tasks: Sequence[Task], description: str, first: int | None = None
+        self, tasks: Sequence[Task], description: str, *, brief: bool
     ) -> NumberedBatches:
         folder = self._scratch.new_folder("run")
         run = WindowedRun(
@@ -299,7 +294,7 @@ class SparkEngine:
             folder,
             budget=self.spill_budget,
             description=description,
-            first=first,
+            brief=brief,
         )
         reported = 0
 
@@ -392,9 +387,9 @@ class WindowedRun:
         *,
         budget: int,
         description: str,
-        first: int | None = None,
+        brief: bool = False,
     ) -> None:
-        """Make a run; `first` is how many tasks its first job has, a few a core if nobody says."""
+        """Make a run; if its tasks are `brief` they are one job, so that no core waits."""
         self._session = session
         self._context = session.sparkContext
         self._cores = max(1, self._context.defaultParallelism)
@@ -407,7 +402,7 @@ class WindowedRun:
         self._stopping = threading.Event()
         self._finished = threading.Event()
         self._job: _Job | None = None
-        self._size = first or _FIRST_TASKS_PER_CORE * self._cores
+        self._size = len(tasks) if brief else _FIRST_TASKS_PER_CORE * self._cores
         self.done = 0
         """Tasks known to be done, as far as Spark tells."""
 

@@ -377,17 +377,19 @@ def _outcome(
 
 
 def results_of(
-    session: SparkSession, tasks: Sequence[Task]
+    session: SparkSession, tasks: Sequence[Task], *, brief: bool = False
 ) -> Generator[tuple[int, Iterator[pa.RecordBatch]], None, None]:
     """Yield what tasks yield, in their order, each batch with its task's number.
 
-    As many tasks are one job as give what a driver may hold, going by those before.
+    As many tasks are one job as give what a driver may hold, going by those before; where each
+    gives little that is all of them.
     """
-    first, size = 0, cores_of(session)
+    first, size = 0, len(tasks) if brief else cores_of(session)
     while first < len(tasks):
         some = tasks[first : first + size]
+        most = None if brief else size
         with large_rows(session):
-            rows = collected(task_frame(session, some, _told, PIECES, most=size), "the tasks")
+            rows = collected(task_frame(session, some, _told, PIECES, most=most), "the tasks")
         held: list[bytes] = []
         given = 0
         rows.reverse()

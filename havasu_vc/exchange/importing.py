@@ -84,7 +84,8 @@ def write_table(
         chunks = chunks_of(tasks, input_bytes)
         where = (str(storage.staging.root), str(storage.keys))
         writing = [task_of(write, chunk, new.layout, *where, bool(key)) for chunk in chunks]
-        reports = [parse_report(batch) for batch in engine.run(writing, description="Importing")]
+        written = engine.run(writing, description="Importing", brief=True)
+        reports = [parse_report(batch) for batch in written]
         if not key or _in_order(reports):
             files = [file for report in reports for file in report.files]
             return distinct_files(files, new.layout, storage.staging, storage.keys)
@@ -135,7 +136,7 @@ def write_partitioned(
     Within a partition rows lie along the curve, or as they come.
     """
     finding = [task_of(partitions, task, new.schema, spec) for task in tasks]
-    values = numbered(engine.run(finding, description="Looking for partitions"))
+    values = numbered(engine.run(finding, description="Looking for partitions", brief=True))
     if values is None:
         return []
     if values.num_rows > MOST_PARTITIONS:
@@ -155,7 +156,7 @@ def write_partitioned(
             task_of(write_places, runs, part, names, new.layout, places, where)
             for part in _halved(ranges, RANGES_A_TASK)
         ]
-        batches = engine.run(writing, description="Writing")
+        batches = engine.run(writing, description="Writing", brief=True)
         files = [file for batch in batches for file in parse_report(batch).files]
     return distinct_files(files, new.layout, storage.staging, storage.keys)
 
@@ -209,7 +210,7 @@ def _sorted(
             task_of(write_ranges, runs, part, names, new.layout, *where)
             for part in _halved(ranges, RANGES_A_TASK)
         ]
-        batches = engine.run(writing, description="Writing")
+        batches = engine.run(writing, description="Writing", brief=True)
         files = [file for batch in batches for file in parse_report(batch).files]
         return distinct_files(files, new.layout, storage.staging, storage.keys)
 
@@ -224,7 +225,7 @@ def _sorted_runs(
         sorting = [
             task_of(sort_run, part, names, str(folder)) for part in _halved(tasks, SOURCES_A_TASK)
         ]
-        reports = [r for r in engine.run(sorting, description="Sorting") if r.num_rows]
+        reports = [r for r in engine.run(sorting, description="Sorting", brief=True) if r.num_rows]
         yield cut_ranges(reports) if reports else ((), ())
     finally:
         for path in folder.glob("*") if folder.exists() else ():
@@ -269,7 +270,7 @@ def extent_of(
     found: Bounds | None = None
     reading = curve.geometries or tasks
     measuring = [task_of(bounds, task, curve.column, schema) for task in reading]
-    for batch in engine.run(measuring, description="Measuring", anywhere=anywhere):
+    for batch in engine.run(measuring, description="Measuring", anywhere=anywhere, brief=True):
         corners = batch.column(0)[0].as_py()
         if corners:
             part = Bounds(*corners)

@@ -91,7 +91,9 @@ class Parts:
     ) -> Iterator[Any]:
         """Yield what tasks report, of which there is one for each part, in order."""
         tasks = [make(part, number) for number, part in enumerate(self.tasks or [()])]
-        for batch in self.engine.run(tasks, description=description, anywhere=self.anywhere):
+        for batch in self.engine.run(
+            tasks, description=description, anywhere=self.anywhere, brief=True
+        ):
             yield parse_value(batch)
 
 

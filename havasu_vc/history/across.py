@@ -175,7 +175,7 @@ def sorted_changes(
             task_of(sort_run, parts[start : start + parts_a_run], names, str(folder))
             for start in range(0, len(parts), parts_a_run)
         ]
-        reports = [report for report in engine.run(tasks) if report.num_rows]
+        reports = [report for report in engine.run(tasks, brief=True) if report.num_rows]
         if not reports:
             return
         runs, ranges = cut_ranges(reports)

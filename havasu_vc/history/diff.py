@@ -132,7 +132,8 @@ def changes_counted(
     else:
         counting = [task_of(counts, task) for task in plan.tasks()]
         anywhere = engine.apart and are_apart(*sides)
-        found = engine.run(counting, description=f"Comparing {sides[1].path}", anywhere=anywhere)
+        what = f"Comparing {sides[1].path}"
+        found = engine.run(counting, description=what, anywhere=anywhere, brief=True)
     total = ChangeCounts()
     with closing(found):
         for batch in found:
@@ -219,7 +220,7 @@ def looked_at_changes(
     matched = engine.run_matched(_comparison(plan, look))
     if matched is None:
         looking = [with_changes(look, pair) for pair in _pairs(plan, engine)]
-        matched = engine.run(looking, description="Comparing")
+        matched = engine.run(looking, description="Comparing", brief=True)
     yield from matched
 
 

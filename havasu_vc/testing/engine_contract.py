@@ -110,7 +110,8 @@ class EngineContract:
         """Neither packing nor working ahead shows."""
         tasks = [task_of(kernels.numbers, 1000 * number, 5, number % 4) for number in range(50)]
         assert list(engine.run_each(tasks)) == _expected(tasks)
-        assert list(engine.run(tasks)) == [batch for _, batch in _expected(tasks)]
+        for brief in (False, True):
+            assert list(engine.run(tasks, brief=brief)) == [batch for _, batch in _expected(tasks)]
 
     def test_no_tasks_give_nothing(self, engine: Engine, progress: RecordedProgress) -> None:
         """An empty run is a run."""
@@ -193,8 +194,9 @@ class EngineContract:
         tasks = [task_of(kernels.numbers, index, 1) for index in range(20)]
         tasks[5] = task_of(kernels.fail, "PatchError", ("five",), (), 1)
         tasks[6] = task_of(kernels.fail, "CrsError", ("six",), (), 0)
-        with pytest.raises(errors.PatchError, match="five"):
-            list(engine.run(tasks))
+        for brief in (False, True):
+            with pytest.raises(errors.PatchError, match="five"):
+                list(engine.run(tasks, brief=brief))
 
     def test_other_exceptions_name_task_and_cause_in_one_line(self, engine: Engine) -> None:
         """A mistake in a kernel is an EngineError."""

@@ -405,7 +405,7 @@ def _write(
         ]
         reports = [
             report
-            for report in engine.run(sorting, description=f"Sorting {view.path}")
+            for report in engine.run(sorting, description=f"Sorting {view.path}", brief=True)
             if report.num_rows
         ]
         if not reports:
@@ -424,7 +424,7 @@ def _write(
 
 
 def _written(engine: Engine, tasks: Sequence[Task], view: DatasetInFiles) -> list[WrittenFile]:
-    batches = engine.run(tasks, description=f"Writing {view.path}")
+    batches = engine.run(tasks, description=f"Writing {view.path}", brief=True)
     return [file for batch in batches for file in parse_report(batch).files]
 
 

@@ -44,9 +44,14 @@ class Apart(SparkEngine):
         self._shared = False
 
     def run(
-        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = True
+        self,
+        tasks: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = True,
+        brief: bool = False,
     ) -> Batches:
-        yield from super().run(tasks, description=description, anywhere=anywhere)
+        yield from super().run(tasks, description=description, anywhere=anywhere, brief=brief)
 
     def run_each(
         self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = True

@@ -36,7 +36,14 @@ class Elsewhere(LocalEngine):
         super().__init__(threads=1)
         self.before, self.after = before, after
 
-    def run(self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = False) -> Any:
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        description: str = "",
+        anywhere: bool = False,
+        brief: bool = False,
+    ) -> Any:
         if self.before is not None:
             self.before()
         found = list(super().run(tasks, description=description))
