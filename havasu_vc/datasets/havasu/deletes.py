@@ -153,8 +153,20 @@ def needs_data_files(path: str, schema: Schema) -> bool:
 def needs_originals(path: str) -> bool:
     """Return whether a delete file leaves large values to the data files."""
     with open_parquet(path) as file:
-        large = file.read(columns=["large"], use_threads=False).column(0)
-        return bool(large.null_count < len(large))
+        return any(_leaves_values(file, group) for group in range(file.num_row_groups))
+
+
+def _leaves_values(file: pq.ParquetFile, group: int) -> bool:
+    """Return whether a row group of a delete file leaves values to the data files.
+
+    Statistics tell it of most; a plan need not read what grows with rows.
+    """
+    digests = file.metadata.row_group(group).column(file.metadata.num_columns - 1)
+    statistics = digests.statistics
+    if statistics is not None and statistics.has_null_count:
+        return bool(statistics.null_count < digests.num_values)
+    large = file.read_row_group(group, columns=["large"], use_threads=False).column(0)
+    return bool(large.null_count < len(large))
 
 
 def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:

@@ -246,6 +246,10 @@ def test_delete_files_without_statistics_are_read_whole(
     paths = {entry.file: view.file_path(entry)}
     found = list(read_deleted_rows(str(bare), view.schema, where, paths))
     assert [row["id"] for each in found for row in each.rows.to_pylist()] == [4]
+    # Nor does it say then whether values were left to data files.
+    assert needs_originals(str(bare))
+    pq.write_table(pq.read_table(path).slice(0, 1), bare, write_statistics=statistics)
+    assert not needs_originals(str(bare))
 
 
 def test_rows_without_large_values_need_no_data_file(repo: Repo) -> None:
