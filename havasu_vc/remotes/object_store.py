@@ -31,7 +31,8 @@ from havasu_vc.store.command import GitConfig
 from havasu_vc.store.copying import copy_checked
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import has_ended, this_process
-from havasu_vc.store.object_systems import object_system, reporting_store_errors
+from havasu_vc.store.object_systems import object_system, remove_object, reporting_store_errors
+from havasu_vc.store.object_urls import folder_below
 
 __all__ = [
     "Claims",
@@ -65,6 +66,7 @@ class ObjectStoreRemote:
 
     def __init__(self, url: str) -> None:
         check_data_url(url)
+        self._url = url
         self._name = hidden_secrets(url)
         found = object_system(url)
         self._system: FileSystem = found[0]
@@ -208,7 +210,11 @@ class ObjectStoreRemote:
         }
 
     def delete_unfinished(self, paths: Iterable[str]) -> None:
-        """Remove what `unfinished` found."""
+        """Remove what `unfinished` found; nothing that stands for a folder is left."""
+        if self._folder is None:
+            for path in paths:
+                remove_object(folder_below(self._url, path.removeprefix(f"{self._root}/")))
+            return
         with reporting_store_errors(self._name, "written"):
             for path in paths:
                 with suppress(FileNotFoundError):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import FileSelector
 
 from havasu_vc import Repo
 from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError, StorageError
@@ -505,6 +506,8 @@ def test_what_was_left_half_written_goes(
     value = json.loads(told("--delete", "-o", "json"))["havasu.data-prune/v1"]
     assert (value["unfinished"], value["unfinishedSize"]) == (len(before), 5 * len(before))
     assert place.left() == [] and "below temporary" not in told()
+    kept = place.system.get_file_info(FileSelector(place.root)) if not local else []
+    assert "temporary" not in [each.base_name for each in kept]
 
 
 @pytest.mark.parametrize(
