@@ -98,8 +98,7 @@ def parse_format(text: str, style: str | None = None) -> tuple[str, str]:
     """
     name, colon, own = text.partition(":")
     if is_called_kart():
-        # As in Kart, what -o says comes first, and --json-style is of JSON alone.
-        return name, own or (style if name != "geojson" else None) or "pretty"
+        return name, own or "pretty"  # as in Kart, where --json-style says nothing beside -o
     if colon and style is not None and own != style:
         raise InvalidArgumentError(f"-o {text} and --json-style {style} contradict each other")
     return name, own or style or "pretty"

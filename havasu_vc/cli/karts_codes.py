@@ -23,12 +23,14 @@ CODES: tuple[tuple[str, int], ...] = (
     ("Cannot import to .+ - already exists in repository", 31),
     ("Dataset path '.+' conflicts with existing path", 31),
     ("Ambiguous argument '.+'", 40),
+    (r"No commit found at \[EMPTY\]|\[EMPTY\] is not a commit", 47),
     ("No table specified", 49),
 )
 """Exit codes of texts of Kart's where another program would have that of the kind of error."""
 _GIT_SAYS = "git says: "
 CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("add-dataset", ErrorKind.NOT_FOUND, "", 44),
+    ("add-dataset", ErrorKind.NO_WORKING_COPY, "there is no working copy with a table", 44),
     ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
     ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
     ("apply", ErrorKind.NO_BRANCH, "", 40),

@@ -338,7 +338,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "add-dataset",
-        r"the working copy has no table '(.+)' that is no dataset yet",
+        r"(?:the|there is no) working copy (?:has no|with a) table '(.+?)'(?: that is no .+)?",
         r"Table '\1' is not found\n\nTry running 'kart status --list-untracked-tables'",
     ),
     ("mv", r"there is no dataset '(.+)' at HEAD", r"Dataset '\1' not found in repository"),
@@ -511,7 +511,8 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"Ambiguous argument '\1' - doesn't appear to be either a revision or a filter"
         + _HOW_TO_TELL_APART,
     ),
-    ("", r"no commit is named '(.+)'", r"No commit found at \1"),
+    ("reset", r"(\[EMPTY\]) is no commit", r"\1 is not a commit"),
+    ("", r"no commit is named '(.+)'|(\[EMPTY\]) is no commit", r"No commit found at \1\2"),
     (
         "",
         r"GeoJSON holds one dataset, and rows of .+",

@@ -451,8 +451,9 @@ def add_datasets(
     """Commit tables of the working copy as datasets; all that are none yet, if none is named."""
     living = working_copy(repo)
     if living is None:
+        named = f" with a table {tables[0]!r}" if tables else ""
         raise NoWorkingCopyError(
-            "there is no working copy", hints=("`havasu-vc create-workingcopy` makes it",)
+            f"there is no working copy{named}", hints=("`havasu-vc create-workingcopy` makes it",)
         )
     there = living.untracked()
     for each in tables:

@@ -132,6 +132,9 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     known = repo.datasets() if repo.git.follows_kart else ()
     rows = {path: repo.count_rows(path) for path in datasets if path in known}
     if len(rows) == len(datasets):
+        if is_called_kart():
+            require_no_merge_of_kart(repo.git)
+            repo.workspace.require_clean_in_karts()  # before an editor is asked
         message = asked_as_in_kart(repo, message)
     result = repo.remove_datasets(datasets, message=message)
     gone = {path: ChangeCounts(deletes=count) for path, count in rows.items()}
