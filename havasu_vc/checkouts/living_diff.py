@@ -11,9 +11,11 @@ from functools import partial
 
 from havasu_vc.checkouts.living_edits import base_of, base_views, goal_of, read_layer
 from havasu_vc.checkouts.living_shown import as_shown, hidden_lines
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.exchange.living_store import LivingHome
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.differences import no_diff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import diffs_inside
@@ -28,15 +30,19 @@ def diff_copy(
     revision: str | None,
     filters: Sequence[str],
     told: Collection[str],
+    *,
+    equal_ones: bool = False,
 ) -> Iterator[DatasetDiff]:
     """Yield how each table differs from the dataset that it was made of, or from a revision.
 
-    Datasets that are `told` elsewhere are left out where they are not edited here.
+    Datasets that are `told` elsewhere are left out where they are not edited here. With
+    `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
     """
     if revision is None and repo.git.kart_merge is not None:
         revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
     if revision is not None and repo.revision(revision).tree != goal_of(repo).tree:
-        yield from _diff_from(repo, home, repo.revision(revision), filters, told)
+        old = repo.revision(revision)
+        yield from _diff_from(repo, home, old, filters, told, equal_ones=equal_ones)
         return
     wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
     with home.open() as file:
@@ -49,6 +55,8 @@ def diff_copy(
             for note in edits.notes:
                 repo.settings.note(note)
             if edits.is_empty:
+                if equal_ones and is_of_kart(view.header.kind):
+                    yield no_diff(view)
                 continue
             for line in hidden_lines([edits]):
                 repo.settings.note(
@@ -66,6 +74,8 @@ def _diff_from(
     old: Revision,
     filters: Sequence[str],
     told: Collection[str],
+    *,
+    equal_ones: bool,
 ) -> Iterator[DatasetDiff]:
     """Yield how each table differs from a revision that is not the one that it was made of."""
     from havasu_vc.repo.transaction import Transaction
@@ -92,6 +102,8 @@ def _diff_from(
                     second = second.after(edits.edit(second))
                     edited = {path: edits.row_keys} if second.key else {}
             if (first and first.folder) == (second and second.folder):
+                if equal_ones and first is not None and is_of_kart(first.header.kind):
+                    yield no_diff(first)
                 continue
             size = sum(view.size for view in (first, second) if view is not None)
             first = first and first.shown()

@@ -348,12 +348,17 @@ class Workspace:
         return workspace_changes(self._repo)
 
     def diff(
-        self, revision: str | None = None, filters: Sequence[str] = ()
+        self,
+        revision: str | None = None,
+        filters: Sequence[str] = (),
+        *,
+        equal_ones: bool = False,
     ) -> Iterator[DatasetDiff]:
         """Yield how the tables differ from what was checked out, or from a revision.
 
         Where a dataset is in a living working copy and a table besides, it is told once, of
-        the one that is edited; of both where both are.
+        the one that is edited; of both where both are. With `equal_ones` Kart datasets of the
+        working copy that do not differ come too.
         """
         place, edited = living_place(self._repo), None
         living = place is not None and place.exists
@@ -365,7 +370,9 @@ class Workspace:
         if place is not None and living:
             from havasu_vc.checkouts.living_diff import diff_copy
 
-            yield from diff_copy(self._repo, place.home(), revision, filters, edited or ())
+            told = edited or ()
+            home = place.home()
+            yield from diff_copy(self._repo, home, revision, filters, told, equal_ones=equal_ones)
         if self.has_tables:
             yield from diff_workspace(self._repo, revision, filters, only=edited)
 

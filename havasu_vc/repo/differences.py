@@ -28,7 +28,7 @@ from havasu_vc.store.trees import DatasetFolder, find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
 
-__all__ = ["diff_revisions", "moved_datasets"]
+__all__ = ["diff_revisions", "moved_datasets", "no_diff"]
 
 _NOT_SHOWN = "{} differs and is not shown: it is of another kind ({})"
 
@@ -72,7 +72,7 @@ def diff_revisions(
             _note_absent(repo, chosen, (first, old), (second, new))
             if was is None and _equal(first, second):
                 if equal_ones and second is not None and _is_of_kart(second):
-                    yield _no_diff(repo.view(second, new.name))
+                    yield no_diff(repo.view(second, new.name))
                 continue
             if tables_only and (marker := _other_kind(first, second)):
                 if all(side is None or is_tile_set(side) for side in (first, second)):
@@ -175,7 +175,8 @@ def _tile_set_diff(
         yield diff
 
 
-def _no_diff(view: Dataset) -> DatasetDiff:
+def no_diff(view: Dataset) -> DatasetDiff:
+    """Return the diff of a dataset in which nothing changed."""
     return DatasetDiff(view.path, view.header, view.header, (), iter(()))
 
 

@@ -350,6 +350,8 @@ clean: show [EMPTY]
 clean: create-patch [EMPTY]
 clean: reset [EMPTY]
 clean: checkout [EMPTY]
+clean: diff -o json-lines
+edited: diff HEAD^ -o json-lines
 """
 
 

@@ -74,10 +74,13 @@ def command(
         asked = revisions_and_filters(context, repo, arguments)
         return _of_file(invocation, repo, file, asked, options)
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
+    # Kart's JSON lines name every dataset.
+    equal_ones = options.output_format == "json-lines"
     between = "..." if repo.git.follows_kart else ".."
     range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
-        diffs = repo.workspace.diff(range_text if revisions else None, filters)
+        old = range_text if revisions else None
+        diffs = repo.workspace.diff(old, filters, equal_ones=equal_ones)
         # Beside a revision Kart tells of files too, which no working copy has.
         files = bool(revisions) and is_called_kart()
         of = (f"{range_text}...HEAD" if files else range_text, filters)
@@ -89,8 +92,6 @@ def command(
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "
             "`havasu-vc show` shows the last commit, `havasu-vc diff A...B` compares two"
         )
-    # Kart's JSON lines name every dataset.
-    equal_ones = options.output_format == "json-lines"
     diffs = repo.diff(range_text, filters, equal_ones=equal_ones, moves=options.tells_moves)
     return print_diff(
         invocation,
