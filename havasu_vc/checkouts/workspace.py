@@ -348,18 +348,24 @@ class Workspace:
         return workspace_changes(self._repo)
 
     def diff(
-        self,
-        revision: str | None = None,
-        filters: Sequence[str] = (),
-        *,
-        equal_ones: bool = False,
+        self, revision: str | None = None, filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how the tables differ from what was checked out, or from a revision.
 
         Where a dataset is in a living working copy and a table besides, it is told once, of
-        the one that is edited; of both where both are. With `equal_ones` Kart datasets of the
-        working copy that do not differ come too.
+        the one that is edited; of both where both are.
         """
+        return self._diff(revision, filters)
+
+    def diff_of_all(
+        self, revision: str | None = None, filters: Sequence[str] = ()
+    ) -> Iterator[DatasetDiff]:
+        """Yield the same, and Kart datasets of the working copy in which nothing changed."""
+        return self._diff(revision, filters, equal_ones=True)
+
+    def _diff(
+        self, revision: str | None, filters: Sequence[str], *, equal_ones: bool = False
+    ) -> Iterator[DatasetDiff]:
         place, edited = living_place(self._repo), None
         living = place is not None and place.exists
         if self.has_tables:
@@ -370,8 +376,7 @@ class Workspace:
         if place is not None and living:
             from havasu_vc.checkouts.living_diff import diff_copy
 
-            told = edited or ()
-            home = place.home()
+            told, home = edited or (), place.home()
             yield from diff_copy(self._repo, home, revision, filters, told, equal_ones=equal_ones)
         if self.has_tables:
             yield from diff_workspace(self._repo, revision, filters, only=edited)

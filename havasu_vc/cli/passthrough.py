@@ -20,6 +20,7 @@ import click
 from havasu_vc.cli.options import Command
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import MissingProgramError, StorageError
+from havasu_vc.store.command import is_push
 from havasu_vc.writers.terminal import git_line
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _started(
         folder = place.path
         # A repository of Kart's is not where git would look.
         variables["GIT_DIR"] = str(place.git_directory)
-        if place.work_tree is not None:
+        if place.work_tree is not None and not is_push(arguments):
             variables["GIT_WORK_TREE"] = str(place.work_tree)
         if place.is_kart:
             # Kart keeps git from the index, which it locks, so as not to lose what is in the tree.

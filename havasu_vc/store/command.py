@@ -34,6 +34,7 @@ __all__ = [
     "GitConfig",
     "GitResult",
     "is_locked",
+    "is_push",
     "parse_boolean",
     "parse_integer",
     "raise_for",
@@ -161,7 +162,7 @@ def run_git(
         )
     if git_directory is not None:
         variables["GIT_DIR"] = str(git_directory)
-    if work_tree is not None:
+    if work_tree is not None and not is_push(arguments):
         variables["GIT_WORK_TREE"] = str(work_tree)
     variables |= environment or {}
     place = folder or work_tree or git_directory
@@ -187,6 +188,17 @@ def run_git(
     if check:
         raise_for(result, arguments, str(place or Path.cwd()))
     return result
+
+
+def is_push(arguments: Sequence[str]) -> bool:
+    """Return whether git is to push, perhaps with settings of `-c` in front.
+
+    `GIT_WORK_TREE` would serve its hook alone, and Kart, which Kart's hook runs, stops at it.
+    """
+    first = 0
+    while first < len(arguments) and arguments[first] == "-c":
+        first += 2
+    return list(arguments[first : first + 1]) == ["push"]
 
 
 def raise_for(result: GitResult, arguments: Sequence[str], place: str) -> None:

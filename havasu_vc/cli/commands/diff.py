@@ -80,7 +80,8 @@ def command(
     range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
         old = range_text if revisions else None
-        diffs = repo.workspace.diff(old, filters, equal_ones=equal_ones)
+        diff = repo.workspace.diff_of_all if equal_ones else repo.workspace.diff
+        diffs = diff(old, filters)
         # Beside a revision Kart tells of files too, which no working copy has.
         files = bool(revisions) and is_called_kart()
         of = (f"{range_text}...HEAD" if files else range_text, filters)

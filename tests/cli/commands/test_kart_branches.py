@@ -209,8 +209,10 @@ def test_a_repository_of_karts_with_a_working_copy_is_fetched_pulled_and_pushed(
     here.chmod(0o755)
     refused = invoke(["-C", repo, "push", "origin", "main"])
     assert refused.exit_code == 1 and "ask Ann first" in refused.stderr
+    # Kart, which its own hook runs, stops where git's variable names a work tree.
+    here.write_text('#!/bin/sh\n[ -z "$GIT_WORK_TREE" ] || { env | grep GIT_ >&2; exit 1; }\n')
+    succeed(invoke(["-C", repo, "push", "origin", "main"]))
     here.unlink()
     if before is not None:
         here.write_bytes(before)
-    succeed(invoke(["-C", repo, "push", "origin", "main"]))
     assert run_git("rev-parse", "main", cwd=server).strip() == head(repo, "main")
