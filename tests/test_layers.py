@@ -123,6 +123,7 @@ LATE: dict[str, str] = {
     "exchange/duckdb_functions.py": "few queries call functions of geometries, which are much",
     "exchange/sources.py": "an import reads one format, and each brings modules of its own",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
+    "remotes/lfs.py": "few runs download, and what talks to servers brings 5 MB of OpenSSL",
     "store/objects.py": "most runs write no pack, and packs need numpy",
 }
 

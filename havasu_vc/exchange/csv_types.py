@@ -31,8 +31,8 @@ from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 from havasu_vc.records import dataclass

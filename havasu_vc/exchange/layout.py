@@ -293,7 +293,7 @@ def stored_geometry(column: pa.Array, encoding: Encoding, wanted: Field) -> pa.A
         column = column.storage
     binary = pa.binary() if encoding.is_binary else pa.string()
     try:
-        column = column.cast(binary)
+        column = pc.cast(column, binary)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedTypeError(wanted.name, f"{column.type} holds no geometries") from error
     # WKB from elsewhere may be of either byte order and either way to write Z and M.

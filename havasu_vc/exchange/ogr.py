@@ -61,6 +61,9 @@ from havasu_vc.records import dataclass
 __all__ = ["OgrSource", "open_layer"]
 
 _UNDEFINED = ("Undefined Cartesian SRS", "Undefined geographic SRS", "Undefined SRS")
+_AT_ONCE = 1 << 13
+"""Rows of a batch at most: GDAL reads ahead, a batch for each of its threads, and of 65,536 rows
+these and what is made of them take 7 MB more."""
 MOST_BATCH_VALUES = 1 << 20
 """So many values are in a batch at most, in all columns together."""
 _MOST_TASKS = 4096
@@ -464,7 +467,7 @@ def _batch_rows(size: int, rows: int | None, columns: int) -> int:
     GDAL makes room for all of them in each column, however many there are.
     """
     fitting = 16 * 1024 * 1024 * rows // max(size, 1) if rows else 4096
-    return max(16, min(MOST_BATCH_ROWS, fitting, MOST_BATCH_VALUES // max(columns, 1)))
+    return max(16, min(_AT_ONCE, fitting, MOST_BATCH_VALUES // max(columns, 1)))
 
 
 def _fid_ranges(file: VectorFile, layer: str, fid: str, rows: int | None) -> tuple[str | None, ...]:

@@ -187,7 +187,7 @@ class TimeColumns:
     def convert(self, name: str, column: pa.Array) -> pa.Array:
         """Return a column that was read as text as what it is."""
         if name in self.bare:
-            return column.cast(pa.timestamp(column.type.unit))
+            return pc.cast(column, pa.timestamp(column.type.unit))
         if name in self.mixed:
             return column
         types = dict(self.exact)
@@ -196,8 +196,8 @@ class TimeColumns:
         if not self.as_text:
             return column
         if name in self.zoned:
-            return column.cast(_ZONED)
-        return column.cast(_PLAIN) if name in self.plain else column
+            return pc.cast(column, _ZONED)
+        return pc.cast(column, _PLAIN) if name in self.plain else column
 
 
 def judge_times(
@@ -344,8 +344,8 @@ def parse_times(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     if pa.types.is_time(wanted):
         moments = pc.binary_join_element_wise("1970-01-01T", text, "")
-        return moments.cast(pa.timestamp("us")).cast(wanted)
-    return text.cast(wanted)
+        return pc.cast(pc.cast(moments, pa.timestamp("us")), wanted)
+    return pc.cast(text, wanted)
 
 
 def rounded_columns(

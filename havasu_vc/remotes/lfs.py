@@ -25,7 +25,6 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.formats.lfs import Pointer, format_pointer
-from havasu_vc.remotes.lfs_direct import direct_downloads
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, each
 from havasu_vc.remotes.urls import without_passwords
 from havasu_vc.store.command import GitResult
@@ -114,6 +113,8 @@ class LfsRemote:
         for file in files:
             if store.has(file.sha256):
                 store.delete(file.sha256)  # of another size, or it would not be wanted
+        from havasu_vc.remotes.lfs_direct import direct_downloads
+
         direct = direct_downloads(self._repository, self._address, self._environment)
         if direct is not None:
             files = direct.download(files, store, report)

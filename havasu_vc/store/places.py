@@ -22,11 +22,11 @@ from havasu_vc.store.spill import Spill
 
 __all__ = ["ObjectPlaces"]
 
-RECENT = 1 << 15
-"""Ids that the dict holds before they move to arrays."""
+RECENT = 1 << 14
+"""Ids that the dict holds before they move to arrays: 2 MB, and as much while they do."""
 FEW = 1 << 16
 """Ids that are looked for in arrays alone: clearing the bitmap takes longer."""
-TOGETHER = (4, 16)
+TOGETHER = (8, 16)
 """So many runs become one: those in memory, and those on disk, which are written again."""
 BLOCK = 1 << 15
 """Ids of which a part of the index is made at once."""

@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 AUTO_KEY = "auto_pk"
-AT_ONCE = 1 << 12
+AT_ONCE = 1 << 11
 """Rows that are objects of Python at once, which takes more room than their bytes do."""
 
 
@@ -130,7 +130,7 @@ class NewKartDataset:
         if self._keys is not None:
             place = self._given.fields.index(self._given.key.fields[0])
             field = arrow_field(self._given.fields[place])
-            unknown = pa.array(np.zeros(batch.num_rows, np.int64)).cast(field.type)
+            unknown = pc.cast(pa.array(np.zeros(batch.num_rows, np.int64)), field.type)
             columns, fields = list(batch.columns), list(batch.schema)
             columns.insert(place, unknown)
             fields.insert(place, field)

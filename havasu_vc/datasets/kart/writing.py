@@ -29,7 +29,7 @@ from havasu_vc.store.trees import BLOB, TREE, Leaf, Named, ObjectSink, changed_t
 
 __all__ = ["FeatureChanges", "Inside", "release_free_memory"]
 
-RUN = 1 << 15
+RUN = 1 << 14
 """Changes that are sorted together; more are sorted in runs on disk."""
 _SAMPLE = 256
 """Of so many folders of a run one is kept in memory."""
@@ -223,8 +223,8 @@ class _Run:
 def _cuts(runs: Iterable[_Run]) -> list[bytes]:
     """Return folders between which about as many changes lie as a run holds."""
     sample = np.sort(np.concatenate([run.sample for run in runs]))
-    cuts: list[bytes] = np.unique(sample[:: RUN // _SAMPLE][1:]).tolist()
-    return cuts
+    # Not `np.unique`, which loads numpy's masked arrays: 2 MB.
+    return sorted(set(sample[:: RUN // _SAMPLE][1:].tolist()))
 
 
 class _Folder:
