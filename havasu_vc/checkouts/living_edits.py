@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from random import Random
 
 import pyarrow as pa
@@ -498,7 +499,7 @@ def _counted(
     total = ChangeCounts()
     for start in range(0, keys.num_rows, BATCH_ROWS):
         piece = keys.slice(start, BATCH_ROWS)
-        counts = base.count_apart(piece, file.rows(seen, base.schema, piece))
+        counts = base.count_apart(piece, partial(file.rows, seen, base.schema, piece))
         if counts is None:
             return None
         total += counts

@@ -58,7 +58,9 @@ class StoredDataset:
         """None: no row has a file of its own."""
         return None
 
-    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
+    def count_apart(
+        self, keys: pa.RecordBatch, rows: Callable[[], pa.RecordBatch]
+    ) -> ChangeCounts | None:
         """None: rows must be read to know how many differ."""
         return None
 

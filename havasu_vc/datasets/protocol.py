@@ -395,11 +395,10 @@ class Dataset(Protocol):
     def keys_named(self, names: Sequence[bytes]) -> pa.RecordBatch | None:
         """Return the keys of rows that files of these names hold; None where no row has its own."""
 
-    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
-        """Return how many rows differ where those with some keys became `rows`, reading none.
-
-        `rows` are in stored types. None where rows must be read to know, as mostly they must.
-        """
+    def count_apart(
+        self, keys: pa.RecordBatch, rows: Callable[[], pa.RecordBatch]
+    ) -> ChangeCounts | None:
+        """Return how many rows differ once those with `keys` are `rows`; None if it must read."""
 
     def compare(self, new: Dataset) -> DiffPlan | None:
         """Return how to find the changes to `new`; None where all must be read: kept otherwise."""

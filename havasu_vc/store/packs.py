@@ -53,6 +53,8 @@ DEEPEST = 12
 
 How many is told from its id: so of the trees of a commit a few are whole, and not all at once."""
 DEEPER = 8
+_HASHED = 1 << 16
+"""Bytes of a pack that are hashed at once: two blocks of them are there while one is read."""
 _TREE, _DELTA = 2, 6
 
 _HEADER = struct.Struct(">4sLL")
@@ -219,7 +221,7 @@ class PackWriter:
         self._file.flush()
         self._file.seek(0)
         digest = hashlib.sha1()
-        while block := self._file.read(1 << 20):
+        while block := self._file.read(_HASHED):
             digest.update(block)
         self._file.seek(0, os.SEEK_END)
         self._file.write(digest.digest())

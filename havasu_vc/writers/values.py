@@ -52,6 +52,9 @@ __all__ = [
 SLICE_BYTES = 1 << 20
 """Changes are printed this many bytes at a time, so that their text stays small."""
 SLICE_ROWS = 8192
+_FEW, _PIECES = 128, 8
+"""More changes than so many are printed in so many pieces: as one, the text of 1,000 and what it
+is made of is 3 MB. Each piece takes a millisecond."""
 
 _Flags = npt.NDArray[np.bool_]
 _ESCAPED = np.array([byte in b'"\\' for byte in range(256)]) | np.array(PERHAPS_UNSAFE)
@@ -61,7 +64,8 @@ _ESCAPED_ASCII = _ESCAPED | (np.arange(256) > 0x7E)
 def slices(batch: ChangeBatch) -> Iterator[ChangeBatch]:
     """Cut a batch into pieces whose text is small."""
     size = batch.data.nbytes  # of this slice, not of the buffers it lies in
-    step = max(1, min(SLICE_ROWS, len(batch) * SLICE_BYTES // max(size, 1)))
+    most = min(SLICE_ROWS, max(_FEW, -(-len(batch) // _PIECES)))
+    step = max(1, min(most, len(batch) * SLICE_BYTES // max(size, 1)))
     for start in range(0, len(batch), step):
         yield batch.slice(start, step)
 

@@ -530,11 +530,13 @@ class HavasuDataset(StoredDataset):
 
         return rows_with_keys(self, keys)
 
-    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
+    def count_apart(
+        self, keys: pa.RecordBatch, rows: Callable[[], pa.RecordBatch]
+    ) -> ChangeCounts | None:
         """Return how many rows differ where those with some keys became `rows`, reading none."""
         from havasu_vc.datasets.havasu.locate import count_apart
 
-        return count_apart(self, keys, rows)
+        return count_apart(self, keys, rows())
 
     def compare(self, new: Dataset) -> DiffPlan | None:
         """Return how to find the changes from this view to `new`; None for another kind."""
