@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +29,7 @@ import numpy.typing as npt
 from havasu_vc.errors import StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
+from havasu_vc.store.system import open_binary, read_at
 
 __all__ = ["Grown", "find_grown", "remember_grown"]
 
@@ -39,6 +43,7 @@ MOST = 1 << 23
 _NAME = re.compile(r"pack-[0-9a-f]{40}")
 _HEAD, _FAN, _SUM = 12, 8 + 1024, 20
 _LARGE = 1 << 31
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +52,21 @@ class Grown:
 
     path: Path
     """Its file."""
-    data: memoryview
-    """The file but for the sum at its end, of which nothing is copied."""
+    file: BinaryIO
+    """It, opened: git may remove it meanwhile. It is read in blocks, as it may have 8 MB."""
+    size: int
+    """Its bytes but for the sum at its end, of which nothing is copied."""
     ids: npt.NDArray[np.bytes_]
     """Sorted."""
     offsets: npt.NDArray[np.uint64]
     """By id."""
     checks: npt.NDArray[np.uint32]
     """The CRC of each, by id."""
+
+    def copied(self) -> Iterator[bytes]:
+        """Yield its objects, block by block, and close it."""
+        with self.file as file:
+            yield from _blocks(file, _HEAD, self.size)
 
 
 def find_grown(objects: Path, coming: int) -> Grown | None:
@@ -74,19 +86,38 @@ def find_grown(objects: Path, coming: int) -> Grown | None:
 
 
 def _read(path: Path) -> Grown:
-    data, index = memoryview(path.read_bytes()), path.with_suffix(".idx").read_bytes()
-    if (
-        hashlib.sha1(data[:-_SUM]).digest() != data[-_SUM:]
-        or index[-2 * _SUM : -_SUM] != data[-_SUM:]
-    ):
+    index = path.with_suffix(".idx").read_bytes()
+    file = os.fdopen(open_binary(path, follow=True), "rb", buffering=0)
+    try:
+        return _opened(path, file, index)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _opened(path: Path, file: BinaryIO, index: bytes) -> Grown:
+    size = os.fstat(file.fileno()).st_size - _SUM
+    head = read_at(file.fileno(), _HEAD, 0)
+    digest = hashlib.sha1()
+    for block in _blocks(file, 0, size):
+        digest.update(block)
+    sum_ = read_at(file.fileno(), _SUM, max(size, 0))
+    if digest.digest() != sum_ or index[-2 * _SUM : -_SUM] != sum_:
         raise ValueError(f"{path} is damaged")
-    count = int.from_bytes(data[8:_HEAD])
-    if len(index) != _FAN + 28 * count + 2 * _SUM or bytes(data[:8]) != b"PACK\0\0\0\2":
+    count = int.from_bytes(head[8:])
+    if len(index) != _FAN + 28 * count + 2 * _SUM or head[:8] != b"PACK\0\0\0\2":
         raise ValueError(f"{path} is none of ours")
     ids = np.frombuffer(index, "S20", count, _FAN)
     checks = np.frombuffer(index, ">u4", count, _FAN + 20 * count)
     offsets = np.frombuffer(index, ">u4", count, _FAN + 24 * count)
-    return Grown(path, data[:-_SUM], ids, offsets.astype(np.uint64), checks.astype(np.uint32))
+    return Grown(path, file, size, ids, offsets.astype(np.uint64), checks.astype(np.uint32))
+
+
+def _blocks(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
+    """Yield what stands between two places of a file."""
+    while start < stop and (block := read_at(file.fileno(), min(_BLOCK, stop - start), start)):
+        yield block
+        start += len(block)
 
 
 def _is_named(path: Path) -> bool:

@@ -67,7 +67,7 @@ class PackWriter:
     def __init__(self, folder: Path, upon: Grown | None = None) -> None:
         """Begin a pack that will stand in `folder`, with what another one has."""
         self._folder = folder
-        self._before = memoryview(b"") if upon is None else upon.data
+        self._before = 0 if upon is None else upon.size
         with reporting_storage_errors(folder):
             folder.mkdir(exist_ok=True)
             number, name = tempfile.mkstemp(prefix="tmp_pack_havasu_", dir=folder)
@@ -79,8 +79,9 @@ class PackWriter:
         self._ratio = 0.0
         self._places = ObjectPlaces()
         if upon is not None:
-            self._file.write(self._before[_HEADER.size :])
-            self._position = len(self._before)
+            self._write(upon.copied())
+            self._file.flush()  # what was copied is looked at there
+            self._position = upon.size
             self._places.take(upon.ids, upon.offsets, upon.checks)
 
     def __len__(self) -> int:
@@ -93,7 +94,7 @@ class PackWriter:
     def may_base(self, base: bytes, identity: bytes) -> bool:
         """Whether an object can be stored as what it differs in from another one here."""
         offset = self._places.find(base)
-        if offset is None or offset >= len(self._before):
+        if offset is None or offset >= self._before:
             return False
         depth = 1
         while (offset := self._base_of(offset)) is not None:
@@ -102,14 +103,14 @@ class PackWriter:
 
     def _base_of(self, offset: int) -> int | None:
         """Return where the base of a delta begins; None for what is stored whole."""
-        number, _, at = _parse_object_header(bytes(self._before[offset : offset + 32]))
+        head = read_at(self._file.fileno(), 32, offset)
+        number, _, at = _parse_object_header(head)
         if number != _DELTA:
             return None
-        at += offset
-        distance = self._before[at] & 127
-        while self._before[at] & 128:
+        distance = head[at] & 127
+        while head[at] & 128:
             at += 1
-            distance = (distance + 1) << 7 | self._before[at] & 127
+            distance = (distance + 1) << 7 | head[at] & 127
         return offset - distance
 
     def add_delta(self, identity: bytes, base: bytes, delta: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -275,3 +276,20 @@ def test_long_pieces_are_copied_in_parts(size: int) -> None:
 def test_what_differs_too_much_is_no_delta() -> None:
     one, other = (random.Random(seed).randbytes(5000) for seed in (1, 2))
     assert tree_delta(one, other, 1000) is None
+
+
+def test_memory_holds_no_more_of_a_large_pack_than_a_block(repository: GitRepository) -> None:
+    drawn = random.Random(5)
+    store(repository, [drawn.randbytes(100_000) for _ in range(COUNT)])
+    (before,) = pack_files(repository)
+    assert before.stat().st_size > 3 << 20
+    few = [drawn.randbytes(100) for _ in range(COUNT * 9)]  # for which so much is copied
+
+    tracemalloc.start()
+    store(repository, few)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    (after,) = pack_files(repository)
+    assert after.stat().st_size > 3 << 20
+    assert most < 1 << 20

@@ -309,7 +309,7 @@ def count_apart(
     """
     needles = hash_keys(keys, dataset.schema)
     became = hash_rows(rows, dataset.schema)
-    if len(np.unique(needles)) != len(needles):
+    if len(distinct(needles)) != len(needles):
         return None
     hits = [(hit.found.needles, hit.found.rows) for hit in locate(dataset, needles, keys)]
     none = (np.empty(0, np.int64), np.empty(0, np.uint64))
