@@ -42,6 +42,22 @@ PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
         "- OGR::IsValid returns false",
     ),
     (
+        "checkout clone init",
+        "(Expected geometry for spatial filter of type .+)",
+        r"Invalid value for '--spatial-filter': \1",
+    ),
+    (
+        "checkout clone init",
+        r"(Invalid or unknown coordinate reference system) of the spatial filter: '(EPSG:\d+)' .+",
+        r"Invalid value for '--spatial-filter': \1: '\2' "
+        "(PROJ: proj_create_from_database: crs not found)",
+    ),
+    (
+        "export",
+        "(.+) does not say which format to export to",
+        r"Destination format for filename \1 not recognized",
+    ),
+    (
         "clone",
         "(.+) is there already, and is not an empty folder",
         'Invalid value for directory: "\\1" isn\'t empty',

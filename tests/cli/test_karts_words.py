@@ -352,6 +352,9 @@ clean: reset [EMPTY]
 clean: checkout [EMPTY]
 clean: diff -o json-lines
 edited: diff HEAD^ -o json-lines
+clean: checkout --spatial-filter 'EPSG:4326;POINT(0 0)'
+clean: checkout --spatial-filter 'EPSG:99999;POLYGON((0 0,1 0,1 1,0 0))'
+clean: export table out.nosuch
 """
 
 
