@@ -19,6 +19,7 @@ import pyarrow as pa
 from havasu_vc.checkouts.living_area import ShownPart, outside, part_of
 from havasu_vc.checkouts.living_place import left_out
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
@@ -392,7 +393,9 @@ def _read_rows(
                 return replace(
                     LayerEdits(base, layer, seen, schema, (), keys, tuple(notes)), counted=counted
                 )
-        batches, apart, hidden = _compared(file, base, part, seen, schema, keys)
+        # Kart tells each row that was touched where a column came, went or got another name.
+        every = is_of_kart(base.header.kind) and set(base.schema.names) != set(schema.names)
+        batches, apart, hidden = _compared(file, base, part, seen, schema, keys, equal_ones=every)
         if _agrees(file, seen, part, apart):
             return LayerEdits(base, layer, seen, schema, batches, keys, tuple(notes), hidden=hidden)
         doubt = "it has more or fewer rows than were tracked"
@@ -461,9 +464,12 @@ def _compared(
     seen: Seen,
     schema: Schema,
     keys: pa.RecordBatch,
+    *,
+    equal_ones: bool = False,
 ) -> tuple[tuple[ChangeBatch, ...], int, pa.RecordBatch | None]:
     """Return the changes of rows with some keys, and how many more of these are there now.
 
+    With `equal_ones` rows that are there on both sides are changes whatever is in them.
     Last come the keys among them that rows outside of the part have, which is no row to see, so
     that none of these counts as deleted.
     """
@@ -485,8 +491,8 @@ def _compared(
             )
             hidden = pc.filter(hidden, pc.is_valid(partners(hidden.select(names), now)))
             old = pa.concat_batches([pc.filter(old, pa.array(part.mask(old))), hidden])
-        changes = [batch for batch in pair_rows(old, new, base.schema, schema) if len(batch)]
-        found += changes
+        changes = pair_rows(old, new, base.schema, schema, equal_ones=equal_ones)
+        found += [batch for batch in changes if len(batch)]
         if hidden.num_rows:
             taken.append(hidden.select(names))
     return tuple(found), apart, pa.concat_batches(taken) if taken else None

@@ -355,6 +355,9 @@ edited: diff HEAD^ -o json-lines
 clean: checkout --spatial-filter 'EPSG:4326;POINT(0 0)'
 clean: checkout --spatial-filter 'EPSG:99999;POLYGON((0 0,1 0,1 1,0 0))'
 clean: export table out.nosuch
+columns: status
+columns: diff -o json
+columns: commit -m x
 """
 
 
@@ -366,11 +369,13 @@ def _write(repo: Path, statement: str) -> None:
 def _make_others(folder: Path) -> None:
     """Make the repositories whose tables differ in more than rows."""
     clean, worded = folder / "clean", folder / "worded"
-    for name in ("dropped", "described", "files", "untracked"):
+    for name in ("dropped", "described", "files", "untracked", "columns"):
         shutil.copytree(clean, folder / name, symlinks=True)
     _write(folder / "dropped", 'DROP TABLE "table"')
     _write(folder / "dropped", "DELETE FROM gpkg_contents")
     _write(folder / "described", "UPDATE gpkg_contents SET identifier = 'T', description = 'D'")
+    _write(folder / "columns", 'UPDATE "table" SET name = name WHERE id = 2')
+    _write(folder / "columns", 'ALTER TABLE "table" RENAME COLUMN name TO label')
     _write(folder / "untracked", "CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)")
     _write(folder / "untracked", "INSERT INTO other VALUES (1, 'a')")
     succeed(invoke(["-C", folder / "files", "commit-files", "-m", "x", "a.txt=hello"]))
