@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -449,7 +450,7 @@ class LivingCopy:
         they differ, where one of these has. `following` holds the file.
         With `inside_only`, changes of rows that a spatial filter hides are passed over.
         """
-        repo, base = self._repo, self._require_free(list(views), rows)
+        repo, base = self._repo, self._require_free(list(views), rows, views)
         held = repo.held
         assert isinstance(held, Held)
         for path, view in views.items():
@@ -459,8 +460,16 @@ class LivingCopy:
                     f"{path}: {count:,} rows outside of the spatial filter stay as they are"
                 )
 
-    def _require_free(self, paths: Sequence[str], rows: RepoFilter | None = None) -> Base:
-        """Return what the file is of, which must be HEAD; some tables must have no edits."""
+    def _require_free(
+        self,
+        paths: Sequence[str],
+        rows: RepoFilter | None = None,
+        views: Mapping[str, Dataset] = MappingProxyType({}),
+    ) -> Base:
+        """Return what the file is of, which must be HEAD; some tables must have no edits.
+
+        Where `views` differ in some `rows` or items alone, edits of others stand beside them.
+        """
         held = self._repo.held
         assert isinstance(held, Held)
         base = base_of(self._repo, held.file)
@@ -469,7 +478,9 @@ class LivingCopy:
         lost = []
         for path, edits in self._edits(held.file, base, paths).items() if paths else ():
             filter_ = None if rows is None else rows.of(path)
-            named = rows if filter_ is not None and filter_.keys is not None else None
+            view = views.get(path)
+            part = view is not None and filter_ is not None and not filter_.is_whole
+            named = rows if part and _is_written_beside(edits, view) else None
             beside = named is not None and can_stay(held.file, edits, edits.base, edits.base)
             if named is None or not beside or edits.chosen(self._repo, named) is not None:
                 lost.append(path)
@@ -546,3 +557,14 @@ def _label(row: pa.RecordBatch, view: Dataset) -> str:
 
 def _line(path: str, error: HavasuError) -> str:
     return "; ".join((f"{path}: {error.message}", *error.hints))
+
+
+def _is_written_beside(edits: LayerEdits, view: Dataset | None) -> bool:
+    """Whether parts of a version can be written where others are edited.
+
+    Its columns are those of the table then, and its description is written as a whole.
+    """
+    if view is None or view.schema != edits.base.schema:
+        return False
+    described = edits.seen is not None and bool(edits.seen.said)
+    return not described or view.header.meta == edits.base.header.meta

@@ -538,7 +538,7 @@ def write_as_edits(
     seen, part = file.look(before), part_of(repo, file, old)
     alike = seen is not None and seen.is_whole and _same_columns(before, layer)
     passed_over = 0
-    if alike and seen is not None:
+    if alike and seen is not None and old.header.meta != new.header.meta:
         file.describe(seen, layer)
     with repo.settings.open_engine(old.size) as engine:
         if not alike:

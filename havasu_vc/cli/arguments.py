@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import filters_as_kart, is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.karts_filters import filters_as_kart, tell_how_to_part, warn_of_filters
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError, nearest
 from havasu_vc.model.names import parted_at_revision
@@ -245,14 +246,21 @@ def revisions_and_filters(
         return revisions, filters
     from havasu_vc.repo.filter_texts import named_filters
 
-    filters = filters_as_kart(named_filters(filters))
+    if not (filters := named_filters(filters)):
+        return revisions, filters
+    assumed = after is None and warn_of_filters(filters, lambda path: _matches(repo, path))
     if revisions and after is None and ":" not in filters[0]:
         if not _matches(repo, filters[0]) and is_revision(filters[0]):
+            last = revisions[-1]
             raise InvalidArgumentError(
                 f"`{context.info_name}` takes {'one revision' if most == 1 else 'two revisions'}, "
-                f"and {filters[0]!r} is another",
+                f"and {filters[0]!r} is another beside {last!r}",
                 hints=(f"`{' '.join(revisions)} -- {filters[0]}` means a dataset of that name",),
             )
+    if after is None:
+        _require_order(repo, filters, is_revision)
+    if context.info_name != "log":  # which is of single meta items to Kart as well
+        filters = filters_as_kart(filters)
     # Among several revisions, a name that is nothing is no dataset of before, as to Kart.
     several = context.info_name == "log" and repo.git.follows_kart
     if revisions and after is None and repo.git.follows_kart and not several:
@@ -260,7 +268,21 @@ def revisions_and_filters(
     if filters and (several or not revisions) and after is None:
         for name in filters if is_called_kart() else filters[:1]:
             _require_known(context, repo, name)
+    if assumed:
+        tell_how_to_part()
     return revisions, filters
+
+
+def _require_order(repo: Repo, filters: Sequence[str], is_revision: Callable[[str], bool]) -> None:
+    """Raise for a revision that stands behind a filter."""
+    first = filters[0]
+    is_filter = ":" in first or _matches(repo, first) or (is_called_kart() and "*" in first)
+    for name in filters[1:] if is_filter else ():
+        if ":" not in name and not _matches(repo, name) and is_revision(name):
+            raise InvalidArgumentError(
+                f"the revision {name!r} stands behind the filter {first!r}",
+                hints=(f"revisions come first; `-- {first} {name}` means two datasets",),
+            )
 
 
 def _require_known(context: click.Context, repo: Repo, name: str) -> None:
@@ -290,7 +312,7 @@ def _require_known(context: click.Context, repo: Repo, name: str) -> None:
 def _require_matches(repo: Repo, revisions: Sequence[str], filters: Sequence[str]) -> None:
     """Raise for a name behind revisions that is nothing there, as Kart does without `--`."""
     for name in filters:
-        if ":" in name or _matches(repo, name):
+        if ":" in name or _matches(repo, name) or (is_called_kart() and "*" in name):
             continue
         if not any(
             _matches(repo, name, part or "HEAD")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = [
     "error_code",
     "error_texts",
-    "filters_as_kart",
     "in_karts_words",
     "is_called_kart",
     "is_in_karts_place",
@@ -163,13 +162,6 @@ def stand_in() -> None:
 def stands_in(context: click.Context | None) -> bool:
     """Return whether the command of this context is about a repository of Kart's."""
     return context is not None and bool(context.meta.get(_STANDS_IN))
-
-
-def filters_as_kart(filters: Sequence[str]) -> tuple[str, ...]:
-    """Return filters as Kart takes them, of which one that names a meta item is of all meta."""
-    if not is_called_kart():
-        return tuple(filters)
-    return tuple(re.sub(r"^([^:]+:meta):.+", r"\1", each) for each in filters)
 
 
 def results_on_stdout() -> bool:

@@ -74,7 +74,6 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("diff", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
     ("log", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 128),
     ("show", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
-    ("diff show", ErrorKind.INVALID_ARGUMENT, "there is no dataset 'HEAD' on either side", 47),
     ("diff log show", ErrorKind.INVALID_ARGUMENT, ".+ (is neither a revision|on either side)", 40),
     ("commit-files diff meta show", ErrorKind.STORAGE, ".+ cannot be read: ", 2),
     ("checkout switch", ErrorKind.NO_BRANCH, "there is no commit yet for a branch", 47),

@@ -14,6 +14,14 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
         "",
     ),
+    (
+        "diff",
+        r"Note: Warning: inserted rows have keys of rows outside .* committed\. (In dataset .*)",
+        r"Warning: Some primary key values of newly-inserted features in the working copy conflict "
+        r"with other features outside the spatial filter - if committed, they would overwrite "
+        r"those features.\n  \1\n  To continue, change the primary key values of those features, "
+        r"or specify --allow-spatial-filter-conflicts.",
+    ),
     ("merge pull", r"  \S.*: (?!.*conflict).+", ""),
     ("restore", r"  \S.*: .+", ""),
     ("merge", "The merge is dropped; HEAD is where it was", ""),

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from havasu_vc.cli.karts_codes import OF_HEAD
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["AMBIGUOUS", "TEXTS", "WORDS"]
+__all__ = ["AMBIGUOUS", "HOW_TO_PART", "TEXTS", "WORDS"]
 
 WORDS: Mapping[ErrorKind, str] = MappingProxyType(
     {
@@ -28,10 +28,11 @@ _FIRST = (
 _OR_RESTORE = (
     "\nCommit these changes (`kart commit`) or discard these changes (`kart restore`) first."
 )
-_HOW_TO_TELL_APART = (
-    "\nUse '--' to separate paths from revisions, like this:"
-    "\n'kart <command> [<revision>...] -- [<filter>...]'"
+HOW_TO_PART = (
+    "separate paths from revisions, like this:\n'kart <command> [<revision>...] -- [<filter>...]'"
 )
+"""The end of what Kart says of `--`."""
+_HOW_TO_TELL_APART = f"\nUse '--' to {HOW_TO_PART}"
 AMBIGUOUS = "Ambiguous argument '"
 _BRANCH_IS_THERE = r"git says: a branch named '(.+)' already exists"
 _BARE = 'Repository is "bare": it has no working copy.'
@@ -39,6 +40,38 @@ _NO_WORKING_COPY = 'Repository has no working copy.\n  (use "kart create-working
 _FORM = "Invalid value for '-o' / '--output-format': "
 _NO_FORM = "Invalid value for '--output-format' / '-o': invalid choice: "
 TEXTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "diff log show",
+        "'(:.*)' names no dataset",
+        r"Invalid filter format, should be '<dataset>' or '<dataset>:<primary_key>': got '\1'",
+    ),
+    (
+        "",
+        "the revision ('.+') stands behind the filter ('.+')",
+        r"Filter argument \2 should go after revision argument \1" + _HOW_TO_TELL_APART,
+    ),
+    (
+        "show",
+        "`show` takes one revision, and '(.+)' is another beside '(.+)'",
+        r"Invalid value: Can only show a single revision - can't show \2, \1",
+    ),
+    (
+        "diff",
+        r"'(.+\.\..+?)\.\.\.(.+)' is not a range of two revisions",
+        r"Invalid value: Can only show a single range - can't show \1, \2",
+    ),
+    (
+        "restore",
+        "edited columns cannot be restored as they are elsewhere: (.+)",
+        "Sorry, this operation is not yet supported when there are structural changes. Structural "
+        r"changes are affecting:\n\1",
+    ),
+    (
+        "restore",
+        "edited columns cannot be restored in part: (.+)",
+        "Sorry, this type of filter is not yet supported when there are structural changes. "
+        r"Unfilterable structural changes are affecting:\n{'\1'}",
+    ),
     (
         "diff show",
         "'.+' is no half of a change",
@@ -197,6 +230,23 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "pull",
         "HEAD is on no branch",
         "You are not currently on a branch. Please specify which branch you want to merge with.",
+    ),
+    (
+        "checkout",
+        "'(.+)' is checked out, and no other revision beside it, as '(.+)'",
+        r"Got unexpected extra argument (\2)",
+    ),
+    (
+        "commit",
+        "Aborting commit due to conflicting primary key values: .+",
+        "Aborting commit due to conflicting primary key values - use "
+        "--allow-spatial-filter-conflicts to commit anyway (this will overwrite some existing "
+        "features that are outside of the current spatial filter)",
+    ),
+    (
+        "commit-files",
+        "(.+) cannot be read: No such file or directory",
+        r"Invalid value for 'A': '\1': No such file or directory",
     ),
     ("checkout", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
     ("switch", "HEAD was on no other branch before", "Branch '-' not found."),

@@ -212,7 +212,8 @@ def _without_value(option: click.Option, args: Sequence[str]) -> Iterator[str]:
     """Yield arguments, where an option whose value may be left out takes none that it has not."""
     values = option.type.choices if isinstance(option.type, click.Choice) else ()
     for arg, following in zip_longest(args, args[1:]):
-        alone = arg in option.opts and following not in values
+        # To Kart no value may be left out, and what follows is a wrong one.
+        alone = arg in option.opts and following not in values and not is_called_kart()
         yield f"{arg}={option.flag_value}" if alone and option.flag_value in values else arg
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
+import click
+
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.counts import change_lines
@@ -156,7 +158,16 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
         "commitTime": None if info is None else format_time(info.commit_time),
         "commitTimeOffset": None if info is None else format_offset(info.commit_offset),
     }
-    invocation.result("kart.commit/v1", value)
+    invocation.result("kart.commit/v1", _as_told(value))
+
+
+def _as_told(value: Committed) -> Committed:
+    """Return what JSON tells of a commit: of `mv` Kart tells no more than which one it is."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.info_name != "mv" or not is_called_kart():
+        return value
+    told = {name: value[name] for name in ("commit", "abbrevCommit", "message", "branch")}
+    return cast("Committed", told)
 
 
 def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, RowCounts]:

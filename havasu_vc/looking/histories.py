@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
@@ -85,6 +87,8 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         return  # as git has it, which begins at HEAD only where nothing is named
     if any(each.commit is None for each in starts):
         raise _no_commit(repo)
+    filters = _expanded(repo, starts, filters)
+    request = replace(request, filters=filters)
     start = _with_all(repo, starts, filters)
     paths = tuple(_path_of(repo, start, text) for text in filters)
     sought = _sought(request)
@@ -125,6 +129,19 @@ def _with_all(repo: OpenRepo, starts: Sequence[Revision], filters: Sequence[str]
         each for each in starts if all(repo.last_folder(each, path) is not None for path in named)
     )
     return starts[0] if len(starts) == 1 else next(whole, starts[0])
+
+
+def _expanded(
+    repo: OpenRepo, starts: Sequence[Revision], filters: Sequence[str]
+) -> tuple[str, ...]:
+    """Return filters with the datasets that patterns match at some revisions in their place."""
+    found: dict[str, None] = {}
+    for text in filters:
+        pattern, colon, rest = text.partition(":")
+        known = {path for each in starts for path in repo.folders(each)} if "*" in pattern else ()
+        matching = sorted(path for path in known if fnmatchcase(path, pattern))
+        found |= dict.fromkeys(path + colon + rest for path in matching or [pattern])
+    return tuple(found)
 
 
 def _no_commit(repo: OpenRepo) -> NotFoundError:

@@ -50,7 +50,9 @@ def file_changes(repo: OpenRepo, request: FileChangesRequest) -> tuple[FileChang
 def _is_wanted(path: str, filters: Sequence[str]) -> bool:
     chosen = [text.rstrip("/") for text in filters if ":" not in text]
     return not filters or any(
-        path == text or path.startswith(f"{text}/") or fnmatchcase(path, f"{text}/*")
+        path == text
+        or path.startswith(f"{text}/")
+        or any(fnmatchcase(path, pattern) for pattern in (text, f"{text}/*"))
         for text in chosen
     )
 

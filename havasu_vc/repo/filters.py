@@ -113,7 +113,7 @@ class RepoFilter:
         """Raise for a filter that names no dataset at all; `where` says of what `paths` are."""
         known = list(paths)
         for each in self.filters:
-            if self.lenient and each.pattern != "HEAD":  # which would be a revision's
+            if self.lenient:
                 continue
             if not any(each.matches(path) for path in known):
                 raise InvalidArgumentError(

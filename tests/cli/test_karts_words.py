@@ -358,6 +358,53 @@ clean: export table out.nosuch
 columns: status
 columns: diff -o json
 columns: commit -m x
+clean: diff table HEAD
+clean: diff nosuch:1 HEAD
+clean: diff nosuch:1
+clean: diff nosuch:1 nosuch:2
+clean: diff nosuch:1 nosuch
+clean: diff HEAD^...HEAD nosuch:meta:title
+clean: diff HEAD^...HEAD HEAD
+clean: diff HEAD^...HEAD 'ta?le*'
+clean: diff HEAD^...HEAD 't*:feature:1'
+clean: diff :1
+clean: diff --only-feature-count nosuch
+clean: diff -- HEAD
+clean: show table HEAD
+clean: show HEAD^ HEAD
+clean: show nosuch:1 -o quiet
+clean: log 't*' -o text:%s
+clean: log 't*:meta' -o text:%s
+clean: log 't*:1'
+clean: log nosuch:1
+clean: log HEAD nosuch:1
+clean: log -- nosuch:1
+clean: log -- 'nosuch*'
+clean: log table HEAD
+clean: log table:meta:nosuch
+files: diff HEAD^...HEAD 'a*' -o json
+altered: restore table:meta
+altered: restore table:meta:title
+altered: restore table:feature:1
+altered: restore -s HEAD^ table
+altered: restore -s HEAD^
+altered: commit table:feature:1 -m x
+altered: diff table:feature:1 -o quiet
+described: diff table:feature
+described: diff table:1
+described: commit table:feature:2 -m x
+described: restore -s HEAD^ table:feature:1
+edited: restore -s HEAD^ table:meta
+edited: restore -s HEAD^ table:feature
+merging: meta get
+merging: meta get table title
+merging: fsck
+merging: reset HEAD
+clean: mv table other -m x -o json
+clean: checkout main HEAD
+clean: commit-files -m x a=@nosuch
+clean: merge side --fail-on-conflict
+clean: merge side --fail-on-conflict -o json
 """
 
 
@@ -369,10 +416,11 @@ def _write(repo: Path, statement: str) -> None:
 def _make_others(folder: Path) -> None:
     """Make the repositories whose tables differ in more than rows."""
     clean, worded = folder / "clean", folder / "worded"
-    for name in ("dropped", "described", "files", "untracked", "columns"):
+    for name in ("altered", "dropped", "described", "files", "untracked", "columns"):
         shutil.copytree(clean, folder / name, symlinks=True)
     _write(folder / "dropped", 'DROP TABLE "table"')
     _write(folder / "dropped", "DELETE FROM gpkg_contents")
+    _write(folder / "altered", 'ALTER TABLE "table" ADD COLUMN more TEXT')
     _write(folder / "described", "UPDATE gpkg_contents SET identifier = 'T', description = 'D'")
     _write(folder / "columns", 'UPDATE "table" SET name = name WHERE id = 2')
     _write(folder / "columns", 'ALTER TABLE "table" RENAME COLUMN name TO label')

@@ -166,7 +166,9 @@ def _require_revision(names: tuple[str, ...]) -> None:
             f"writes a copy to edit"
         )
     if len(names) > 1:
-        raise click.UsageError(f"one revision can be checked out, not {len(names)}")
+        raise click.UsageError(
+            f"{names[0]!r} is checked out, and no other revision beside it, as {names[1]!r}"
+        )
 
 
 def _taken_again(

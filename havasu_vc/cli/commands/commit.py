@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from havasu_vc.checkouts import WorkspaceCommitRequest
-from havasu_vc.cli.as_kart import filters_as_kart, is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.editor import asks_editor, can_edit, edit_message
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_filters import filters_of_edits
 from havasu_vc.cli.options import (
     PLACE,
     Command,
@@ -222,7 +223,7 @@ def _refuse_nowhere(repo: Repo) -> NoReturn:
 
 def _chosen(filters: Sequence[str], where: str | None, box: str | None) -> tuple[str, ...]:
     """Return the filters that the arguments mean together."""
-    datasets = filters_as_kart(named_filters(filters))
+    datasets = filters_of_edits(named_filters(filters))
     if where is None and box is None:
         return datasets
     if any(":" in each for each in datasets):

@@ -17,6 +17,7 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_filters import filters_of_edits
 from havasu_vc.cli.options import PLACE, RevisionCommand
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NoWorkingCopyError
@@ -81,7 +82,7 @@ def command(
     if ".." not in range_text and repo.workspace.exists:
         old = range_text if revisions else None
         diff = repo.workspace.diff_of_all if equal_ones else repo.workspace.diff
-        diffs = diff(old, filters)
+        diffs = diff(old, filters_of_edits(filters, range_text))
         # Beside a revision Kart tells of files too, which no working copy has.
         files = bool(revisions) and is_called_kart()
         of = (f"{range_text}...HEAD" if files else range_text, filters)

@@ -20,13 +20,14 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_filters import refuse_keys_of_patterns
 from havasu_vc.cli.options import JSON_STYLES, RevisionCommand, output_option, style_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.cli.results import counts_object
-from havasu_vc.errors import RevisionNotFoundError
+from havasu_vc.errors import DatasetNotFoundError, RevisionNotFoundError
 from havasu_vc.library import Repo
 from havasu_vc.looking import LogRequest
 from havasu_vc.records import dataclass
@@ -211,7 +212,7 @@ def command(
     """Show the commits of a revision, of A..B, or of several together; without those of ^C.
 
     A filter leaves only the commits that changed something: DATASET, DATASET:feature,
-    DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.
+    DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM; * in DATASET stands for anything.
     """
     invocation: Invocation = context.obj
     printing.check()
@@ -226,7 +227,7 @@ def command(
     if form is not None and (printing.form != "text" or printing.style):
         raise click.UsageError("what commits changed is printed below each as text")
     decorate = decorate or _setting(repo)
-    commits: Iterator[CommitInfo] = repo.log.by(replace(request, full_refs=decorate == "full"))
+    commits = _commits(repo, replace(request, full_refs=decorate == "full"))
     if filters:
         commits = _noting(invocation, commits, filters)
     if printing.form == "text" and printing.style:
@@ -260,6 +261,24 @@ def command(
     return 0
 
 
+def _commits(repo: Repo, request: LogRequest) -> Iterator[CommitInfo]:
+    """Yield commits; called kart, a row of what never was a dataset is one of nothing."""
+    refuse_keys_of_patterns(request.filters)
+    commits: Iterator[CommitInfo] = repo.log.by(request)
+    if not is_called_kart():
+        yield from commits
+        return
+    try:
+        yield from _begun(commits)
+    except DatasetNotFoundError as error:
+        # The name alone is that of a path, which no commit changed.
+        named = {each: each.partition(":")[0] for each in request.filters}
+        filters = [path if path == error.path else each for each, path in named.items()]
+        if tuple(filters) == tuple(request.filters):
+            raise
+        yield from _commits(repo, replace(request, filters=filters))
+
+
 def _begun(commits: Iterator[CommitInfo]) -> Iterator[CommitInfo]:
     """Return commits of which the first is found: an error stands alone, after no half of JSON."""
     first = next(commits, None)
@@ -272,7 +291,8 @@ def _noting(
     """Yield commits; where there is none, note that filters leave none."""
     first = next(commits, None)
     if first is None:
-        invocation.note(f"no commit that was asked for changed {', '.join(filters)}")
+        if not is_called_kart():
+            invocation.note(f"no commit that was asked for changed {', '.join(filters)}")
         return
     yield first
     yield from commits

@@ -152,7 +152,9 @@ def merge_and_tell(
         repo.abort_merge()
     if context is not None:
         text = _message(repo, result, request.message, request.revision, context)
-        report = _report(result, context, text, dry_run=request.dry_run, waits=not refused)
+        # Kart says that the merge waits where it dropped it, too.
+        waits = not refused or (is_called_kart() and invocation.json is None)
+        report = _report(result, context, text, dry_run=request.dry_run, waits=waits)
         _tell(invocation, repo, report, result, fetched)
     if refused and is_called_kart():
         click.echo("Error: Merge failed due to conflicts", err=True)

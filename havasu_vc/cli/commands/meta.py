@@ -29,6 +29,7 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     StorageError,
 )
+from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -81,6 +82,8 @@ def get(
     All items where none is named; those of all datasets without DATASET.
     """
     repo = invocation.open_repo()
+    if is_called_kart():
+        require_no_merge_of_kart(repo.git)
     paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
     try:
         found = {path: _items(repo, path, names, ref) for path in paths}

@@ -15,6 +15,7 @@ from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
+from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
@@ -45,6 +46,8 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
     In Kart's repositories it refuses where tables have edits, unless a mode is given.
     """
     repo = invocation.open_repo()
+    if is_called_kart():
+        require_no_merge_of_kart(repo.git)
     mode = request.mode
     if mode is None and repo.git.follows_kart:
         mode = _as_kart(repo, request)

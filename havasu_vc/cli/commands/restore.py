@@ -13,6 +13,7 @@ from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_filters import refused_parts
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
@@ -71,6 +72,10 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             tell_update(invocation, repo)
             return
         request = found
+        refused = refused_parts(repo, request.filters, request.source) if is_called_kart() else None
+        if refused is not None:
+            tell_update(invocation, repo)
+            raise refused
         overwritten = _drop_overwritten(invocation, repo, request)
     if cast("str | None", request.source) is None:  # it was not given
         if request.message is not None:
@@ -81,7 +86,7 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         if as_kart:
             tell_update(invocation, repo)
         return
-    dropped = _drop_named_rows(repo, request)
+    dropped = _drop_named_parts(repo, request)
     try:
         result = repo.restore.by(request)
     except RowNotFoundError:
@@ -130,20 +135,29 @@ def _drop_overwritten(
     return dropped
 
 
-def _drop_named_rows(repo: Repo, request: RestoreRequest) -> bool:
-    """Drop edits of rows that are named, which the working copy gets as they were elsewhere."""
+def _drop_named_parts(repo: Repo, request: RestoreRequest) -> bool:
+    """Drop edits of what is named, which the working copy gets as it was elsewhere."""
     parts = {each: split_filter(each) for each in request.filters}
-    keyed = [each for each, (_, kind, item) in parts.items() if kind == "feature" and item]
     in_place = request.message is None and not request.dry_run
-    in_place = in_place and repo.workspace.living is not None
-    if not (keyed and in_place) or request.columns:
+    if not in_place or request.columns or repo.workspace.living is None:
+        return False
+    whole = [each for each, (_, kind, item) in parts.items() if kind == "feature" and not item]
+    # The description of a table would go with all its rows: where it is edited, this refuses.
+    meta = [f"{parts[each][0]}:meta" for each in whole]
+    described = {diff.path for diff in repo.workspace.diff(None, meta) if diff.meta} if meta else ()
+    named = [
+        each
+        for each, (path, kind, _) in parts.items()
+        if kind == "meta" or (kind == "feature" and not (each in whole and path in described))
+    ]
+    if not named:
         return False
     # What restoring would refuse is an error before anything goes.
-    for path in {parts[each][0] for each in keyed}:
+    for path in {parts[each][0] for each in named}:
         repo.dataset(path, request.source)
     with suppress(RowNotFoundError):  # a row that is there as an edit alone
         repo.restore.by(replace(request, dry_run=True))
-    return bool(repo.workspace.discard_rows(keyed))
+    return bool(repo.workspace.discard_rows(named))
 
 
 def _drop_edits(

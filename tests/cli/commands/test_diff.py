@@ -297,6 +297,14 @@ def test_quietly_the_exit_code_tells_as_of_git(quiet: str, run: Run) -> None:
         assert run("diff", quiet, "HEAD", "HEAD", *more).exit_code == 0
 
 
+@pytest.mark.parametrize("command", ["diff", "show", "log"])
+def test_revisions_stand_before_filters(command: str, run: Run) -> None:
+    refused = run(command, "points", "HEAD^")
+    assert refused.exit_code == 2
+    assert "the revision 'HEAD^' stands behind the filter 'points'" in refused.stderr
+    assert "revisions come first" in refused.stderr
+
+
 @pytest.mark.parametrize("command", [("show",), ("grep", "one"), ("diff", "HEAD")])
 def test_one_revision_more_than_a_command_takes_is_no_dataset(
     command: tuple[str, ...], run: Run

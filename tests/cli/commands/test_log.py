@@ -200,6 +200,15 @@ def test_a_row_of_a_dataset_that_is_gone(kind: str, tmp_path: Path) -> None:
     assert invoke(["-C", repo, "log", "--", "never:feature:1"]).exit_code == 49
 
 
+def test_a_pattern_names_each_dataset_that_it_matches(run: Run) -> None:
+    def messages(*filters: str) -> list[str]:
+        return succeed(run("log", "--format", "%s", *filters)).stdout.split()
+
+    assert messages("--", "poi*") == messages("--", "points") == ["Second", "First"]
+    assert messages("--", "poi*:feature:1") == ["First"]
+    assert messages("--", "poi*:meta") == messages("--", "points:meta")
+
+
 def test_filters_that_leave_no_commit_are_told(run: Run) -> None:
     for named in ("points:feature:99", "nothing"):
         for form in ("text", "json-lines"):

@@ -71,6 +71,21 @@ def test_what_is_overwritten_is_named(
     assert rows(repo, "parks") == ["east" if filters else "north", "south"]
 
 
+def test_parts_of_a_table_come_back_beside_edits_of_others(repo: Path) -> None:
+    succeed(invoke(["-C", repo, "meta", "set", "shops", "title=Shops", "-m", "Named"]))
+    edit(repo, "UPDATE shops SET name = 'tailor' WHERE id = 2")
+    succeed(invoke(["-C", repo, "restore", "-s", "HEAD^", "shops:meta:title"]))
+    assert rows(repo, "shops") == ["smith", "tailor"]
+    (found,) = json.loads(succeed(invoke(["-C", repo, "diff", "-o", "json"])).stdout).values()
+    assert list(found["shops"]["meta"]) == ["title"]
+    assert [each["+"]["id"] for each in found["shops"]["feature"]] == [2]
+    refused = invoke(["-C", repo, "restore", "-s", "HEAD~2", "shops:feature"])
+    assert refused.exit_code == 29  # the title would go with the rows
+    succeed(invoke(["-C", repo, "restore", "shops:meta"]))
+    succeed(invoke(["-C", repo, "restore", "-s", "HEAD~2", "shops:feature"]))
+    assert rows(repo, "shops") == ["baker", "butcher"]
+
+
 def test_programs_are_told_too(repo: Path) -> None:
     edit(repo, "UPDATE shops SET name = 'tailor' WHERE id = 2")
     done = succeed(invoke(["-C", repo, "restore", "-s", "HEAD", "shops", "-o", "json"]))
