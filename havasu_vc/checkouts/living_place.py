@@ -35,10 +35,12 @@ __all__ = [
     "leave_out",
     "left_out",
     "living_place",
+    "named_in",
     "place_at",
     "plan_living",
     "require_no_secret",
     "require_other_file",
+    "require_place",
     "setting",
 ]
 
@@ -84,8 +86,26 @@ class LivingPlace:
         if self.path is None:
             return self.address
         base = Path(os.path.realpath(git.work_tree or ""))
-        inside = self.path.is_relative_to(base)
-        return self.path.relative_to(base).as_posix() if inside else str(self.path)
+        if self.path.is_relative_to(base):
+            return self.path.relative_to(base).as_posix()
+        # As in Kart, which looks for it from the repository too.
+        return _from(base, self.path) if git.is_kart else str(self.path)
+
+
+def _from(base: Path, path: Path) -> str:
+    """Return a path that begins at a folder, or the whole path where none leads there."""
+    try:
+        return Path(os.path.relpath(path, base)).as_posix()
+    except ValueError:  # they are on two drives
+        return str(path)
+
+
+def named_in(folder: Path, text: str, git: GitRepository) -> str:
+    """Return the setting for a place that somebody in a folder names, as Kart takes it."""
+    if is_address(text) or not is_place(text):
+        return text
+    path = Path(os.path.normpath(os.path.join(os.path.realpath(folder), text)))
+    return LivingPlace(path, git.is_kart).setting(git)
 
 
 def is_place(text: str) -> bool:
@@ -97,13 +117,33 @@ def place_at(git: GitRepository, text: str) -> LivingPlace:
     """Return the place that a setting or a person names."""
     if is_address(text):
         return LivingPlace(None, git.is_kart, text)
-    if "://" in text or text.lower().startswith(("postgres:", "mssql:", "mysql:")):
-        raise NotYetSupportedError(
-            f"a working copy is a GeoPackage or in PostGIS, not in {text.partition(':')[0]}",
-            hints=("name a file that ends in .gpkg, or postgresql://USER@HOST/DATABASE/SCHEMA",),
-        )
+    _require_no_other_server(text)
     base = os.path.realpath(git.work_tree or "")
     return LivingPlace(Path(os.path.normpath(os.path.join(base, text))), git.is_kart)
+
+
+def require_place(text: str, *, asked: bool = False) -> None:
+    """Raise where a text names no place that a working copy can have; a server may be `asked`."""
+    if is_address(text):
+        parse_address(text)
+        if asked:
+            _ = LivingPlace(None, True, text).exists
+        return
+    _require_no_other_server(text)
+    if not is_place(text):
+        raise InvalidArgumentError(
+            f"{text} is not the name of a GeoPackage", hints=("end it in .gpkg",)
+        )
+
+
+def _require_no_other_server(text: str) -> None:
+    if "://" in text or text.lower().startswith(("postgres:", "mssql:", "mysql:")):
+        from havasu_vc.remotes.urls import hidden_secrets
+
+        raise NotYetSupportedError(
+            f"a working copy is a GeoPackage or in PostGIS, not at {hidden_secrets(text)}",
+            hints=("name a file that ends in .gpkg, or postgresql://USER@HOST/DATABASE/SCHEMA",),
+        )
 
 
 def setting(git: GitRepository) -> str:

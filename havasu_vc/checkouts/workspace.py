@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_tiles, has_workspace
-from havasu_vc.checkouts.living_place import default_location, living_place, plan_living
+from havasu_vc.checkouts.living_place import (
+    default_location,
+    living_place,
+    named_in,
+    plan_living,
+)
 from havasu_vc.checkouts.requests import (
     CheckoutRequest,
     CheckoutToRequest,
@@ -173,6 +178,10 @@ class Workspace:
     def default_location(self) -> str:
         """The name that a working copy has unless another is asked for."""
         return default_location(self._repo.git)
+
+    def named_in(self, folder: Path, location: str) -> str:
+        """Return the place of a working copy that somebody in a folder names, as Kart takes it."""
+        return named_in(folder, location, self._repo.git)
 
     def plan_living(self, location: str | None = None) -> bool:
         """Note where the living working copy is to be; return whether there is to be one."""

@@ -326,6 +326,12 @@ def wants_color() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def require_no_file(folder: Path, directory: Path | None) -> None:
+    """Raise where a repository that a command is to make would be a file."""
+    if directory is not None and (folder / directory).is_file():
+        raise click.BadParameter(f"Directory '{directory}' is a file.", param_hint="'[DIRECTORY]'")
+
+
 def named_place(folder: Path) -> Path:
     """Return where to look for the repository of a command that is to work in a folder."""
     if folder != Path():

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from havasu_vc.errors import ErrorKind
 
-__all__ = ["CALLED_KART", "CODES", "CODES_OF_COMMANDS", "EMPTY_SOURCE", "OF_HEAD", "UNKNOWN_SOURCE"]
+__all__ = [
+    "CALLED_KART",
+    "CODES",
+    "CODES_OF_COMMANDS",
+    "EMPTY_SOURCE",
+    "MSSQL",
+    "MYSQL",
+    "OF_HEAD",
+    "UNKNOWN_SOURCE",
+]
+
+MSSQL, MYSQL = "mssql://[^/]+/[^/]+/[^/]+/?", "mysql://[^/]+/[^/]+/?"
+"""Addresses of working copies of Kart's that this program makes none at."""
 
 UNKNOWN_SOURCE = r"there is no file (?!\w+://)(?!.+\.(?:gpkg|shp|las|laz|tiff?)$).+"
 """A source that is not there, of a kind that Kart does not import either."""
@@ -32,7 +44,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("add-dataset", ErrorKind.NOT_FOUND, "", 44),
     ("add-dataset", ErrorKind.NO_WORKING_COPY, "there is no working copy with a table", 44),
     ("push", ErrorKind.CONCURRENT_CHANGE, "", 1),
-    ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push )", 1),
+    ("push", ErrorKind.STATE, f"{_GIT_SAYS}(.+: \\[|src refspec |failed to push |unable to )", 1),
     ("apply", ErrorKind.NO_BRANCH, "", 40),
     ("branch", ErrorKind.NO_REVISION, "", 128),
     ("checkout", ErrorKind.INVALID_ARGUMENT, "HEAD was on no other branch", 47),
@@ -49,7 +61,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("tag", ErrorKind.NO_REVISION, "there is no tag ", 1),
     ("tag", ErrorKind.NO_REVISION, "", 128),
     ("tag", ErrorKind.INVALID_ARGUMENT, "there is a tag .+ already", 128),
-    ("checkout clone create-workingcopy", ErrorKind.NO_SOURCE, ".+ cannot be read: ", 2),
+    ("checkout clone create-workingcopy init", ErrorKind.NO_SOURCE, ".+ cannot be read: ", 2),
     ("clone", ErrorKind.INVALID_ARGUMENT, ".+ is there already, and is not an empty folder", 20),
     ("import", ErrorKind.NO_SOURCE, UNKNOWN_SOURCE, 2),
     ("import", ErrorKind.NO_SOURCE, "the source has no name", 2),
@@ -62,7 +74,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is there already", 20),
     ("create-workingcopy", ErrorKind.INVALID_ARGUMENT, ".+ is a folder", 20),
     ("create-workingcopy", ErrorKind.INVALID_FILE, ".+ cannot be used as a working copy", 20),
-    ("create-workingcopy", ErrorKind.NOT_YET_SUPPORTED, ".+, not in (?!mssql|mysql)", 2),
+    ("create-workingcopy", ErrorKind.NOT_YET_SUPPORTED, ".+, not at (?!mssql|mysql)", 2),
     ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
     (
         "create-patch diff export show",
@@ -101,8 +113,20 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
 Kart says in other places of its code than ours what went wrong, so that one kind of error has
 another code with each command. Whatever does not stand here has the code of its kind.
 """
+_SERVED = "mssql://[^/]+(/[^/]+){1,3}"
+_MAKING = "clone create-workingcopy init"
 CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
-    ("checkout", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
+    ("checkout clone init", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
+    ("init", ErrorKind.STATE, _GIT_SAYS, 128),
+    ("apply", ErrorKind.PATCH, "(?s).+ is missing required primary key field", 20),
+    ("import init", ErrorKind.NO_SOURCE, f"there is no file {_SERVED}$", 51),
+    ("import init", ErrorKind.NO_SOURCE, "there is no file mssql:", 2),
+    ("import init", ErrorKind.NO_SOURCE, "there is no file mysql:.*/.+/.+/.+/", 2),
+    ("export", ErrorKind.INVALID_ARGUMENT, "there is no format '(mysql|postgresql)' ", 11),
+    (_MAKING, ErrorKind.NOT_YET_SUPPORTED, f".+, not at {MSSQL}$", 51),
+    (_MAKING, ErrorKind.NOT_YET_SUPPORTED, f".+, not at {MYSQL}$", 60),
+    (_MAKING, ErrorKind.NOT_YET_SUPPORTED, ".+, not at ", 2),
+    (_MAKING, ErrorKind.STORAGE, "postgresql:.+ cannot be reached: ", 60),
     ("checkout", ErrorKind.NO_SPATIAL_FILTER, "", 30),
 )
 """Those that hold only where this program is called `kart`."""

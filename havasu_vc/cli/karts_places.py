@@ -5,9 +5,30 @@ As in `karts_texts`, which has all others.
 
 from __future__ import annotations
 
-from havasu_vc.cli.karts_codes import EMPTY_SOURCE, UNKNOWN_SOURCE
+from havasu_vc.cli.karts_codes import EMPTY_SOURCE, MSSQL, MYSQL, UNKNOWN_SOURCE
 
-__all__ = ["PLACE_TEXTS"]
+__all__ = ["KARTS_EXPORTS", "KARTS_SOURCES", "PLACE_TEXTS"]
+
+KARTS_SOURCES = (
+    "GeoPackage: PATH.gpkg",
+    "PostgreSQL: postgresql://HOST/DBNAME/DBSCHEMA[/TABLE]",
+    "ESRI Shapefile: PATH.shp",
+    "GeoTIFF: PATH.tif or PATH.tiff",
+    "GeoParquet: PATH.parquet",
+    "GeoJSON: PATH.geojson or PATH.geojsonl",
+    "FlatGeobuf: PATH.fgb",
+    "CSV: PATH.csv",
+)
+"""What is imported here, as `--list-formats` of Kart's has it."""
+KARTS_EXPORTS = (
+    ("ESRI Shapefile", "ESRI Shapefile"),
+    ("CSV", "Comma Separated Value (.csv)"),
+    ("GeoJSON", "GeoJSON"),
+    ("GeoJSONSeq", "GeoJSON Sequence"),
+    ("GPKG", "GeoPackage"),
+    ("FlatGeobuf", "FlatGeobuf"),
+)
+"""The drivers of GDAL's of which files are exported here, with what Kart tells of them."""
 
 _KINDS_OF_COPIES = (
     "\nTry one of:\n  PATH.gpkg\n  postgresql://HOST/DBNAME/DBSCHEMA\n"
@@ -31,9 +52,54 @@ PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
         _KINDS_OF_SOURCES,
     ),
     (
-        "checkout",
-        "No spatial filter object was found in .+|Invalid spatial filter definition .+",
+        "import init",
+        r"there is no file mssql://[^/]+(/[^/]+){1,3}",
+        "This program imports nothing from SQL Server",
+    ),
+    (
+        "import init",
+        r"there is no file (mssql:.*)",
+        r"Unrecognised import-source specification: \1\nTry the following:\n"
+        "    mssql://HOST/DBNAME[/DBSCHEMA[/TABLE]]",
+    ),
+    (
+        "import init",
+        r"there is no file (mysql:.*/.+/.+/.+/.*)",
+        r"Unrecognised import-source specification: \1\nTry the following:\n"
+        "    mysql://HOST[/DBNAME[/TABLE]]",
+    ),
+    (
+        "import",
+        "postgresql:/*(.*?)/* does not name a database and a schema in it",
+        r"Unrecognised import-source specification: postgresql://\1\nTry the following:\n"
+        "    postgresql://HOST/DBNAME[/DBSCHEMA[/TABLE]]",
+    ),
+    (
+        "export",
+        "there is no format 'mssql' to export to; .*",
+        "Destination format MSSQL not recognized",
+    ),
+    (
+        "export",
+        "there is no format '(mysql|postgresql)' to export to; .*",
+        r"Error running GDAL OGR driver:\nthis program exports to no database, \1 or another",
+    ),
+    (
+        "checkout clone init",
+        "No spatial filter object was found in .+|Invalid spatial filter definition .+"
+        "|a new repository takes no spatial filter by its name, .+",
         "Sorry, loading spatial references by reference is not yet supported",
+    ),
+    (
+        "checkout clone init",
+        "(Expected geometry for spatial filter of type .+)",
+        r"Invalid value for '--spatial-filter': \1",
+    ),
+    (
+        "checkout clone init",
+        "Invalid or unknown coordinate reference system of the spatial filter: '(EPSG:[0-9]+)' .*",
+        r"Invalid value for '--spatial-filter': Invalid or unknown coordinate reference system: "
+        r"'\1' (PROJ: proj_create_from_database: crs not found)",
     ),
     (
         "checkout clone init",
@@ -64,8 +130,41 @@ PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "clone create-workingcopy init",
-        "(.+) is not the name of a GeoPackage",
+        "(.*) is not the name of a GeoPackage",
         r"Unrecognised working copy type: \1" + _KINDS_OF_COPIES,
+    ),
+    (
+        "clone create-workingcopy init",
+        f"a working copy .+, not at {MSSQL}",
+        "This program makes no working copy in SQL Server",
+    ),
+    (
+        "clone create-workingcopy init",
+        f"a working copy .+, not at ({MYSQL})",
+        r"Error connecting to MySQL working copy at \1\nCaused by error:\n"
+        "this program makes no working copy in MySQL",
+    ),
+    (
+        "clone create-workingcopy init",
+        "a working copy .+, not at mssql:.*",
+        "Invalid SQL Server URI - URI path must have two parts: database name and database "
+        "schema:\nExpecting URI in form: mssql://HOST[:PORT]/DBNAME/DBSCHEMA",
+    ),
+    (
+        "clone create-workingcopy init",
+        "a working copy .+, not at mysql:.*",
+        "Invalid MySQL URI - URI path must have one part - the database name:\n"
+        "Expecting URI in form: mysql://HOST[:PORT]/DBNAME",
+    ),
+    (
+        "clone create-workingcopy init",
+        "a working copy .+, not at (.*)",
+        r"Unrecognised working copy type: \1" + _KINDS_OF_COPIES,
+    ),
+    (
+        "clone create-workingcopy init",
+        "(postgresql:.*) cannot be reached: (.+)",
+        r"Error connecting to PostGIS working copy at \1\nCaused by error:\n\2",
     ),
     (
         "clone create-workingcopy init",

@@ -450,6 +450,13 @@ def needless_command(name: str, why: str, parts: Sequence[str] | None = None) ->
         named = arguments[0] if arguments and not arguments[0].startswith("-") else None
         if parts is not None and named is not None and named not in parts:
             raise click.UsageError(f"{name} has no command {named!r}")
+        if parts is not None and is_called_kart() and isinstance(invocation, Invocation):
+            from havasu_vc.cli.karts_lfs import run
+
+            if named is None:
+                raise click.UsageError("Missing command.")
+            if run(invocation, arguments):
+                return
         if isinstance(invocation, Invocation):
             invocation.note(f"nothing is to be done: {why}")
 

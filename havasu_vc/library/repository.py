@@ -350,9 +350,9 @@ class Repo:
     commit_edits = uses(lambda: core.commit_edits, within=committing)
     restore = asks(lambda: editing.RestoreRequest, lambda: editing.restore, within=following)
 
-    def amending(self) -> AbstractContextManager[Commit]:
-        """Have a commit that a block makes stand in the place of HEAD's, as its author's."""
-        return editing.amending(self.opened)
+    def amending(self, ref: str | None = None) -> AbstractContextManager[Commit]:
+        """Have a commit that a block makes stand in the place of a branch's, as its author's."""
+        return editing.amending(self.opened, ref)
 
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""

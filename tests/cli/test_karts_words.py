@@ -405,6 +405,42 @@ clean: checkout main HEAD
 clean: commit-files -m x a=@nosuch
 clean: merge side --fail-on-conflict
 clean: merge side --fail-on-conflict -o json
+clean: init new -b 'bad name'
+clean: init new -m hello
+clean: init new --workingcopy-location bad.txt
+clean: init new --workingcopy-location mssql://nosuch
+clean: init new --workingcopy-location mysql://nosuch/db/x
+clean: init new --bare --workingcopy-location a.gpkg
+clean: init new --spatial-filter nosuch
+clean: init new --spatial-filter @nosuch
+clean: init new --spatial-filter 'EPSG:4326;POINT(0 0)'
+clean: init new --spatial-filter 'EPSG:99999;POLYGON((0 0,1 0,1 1,0 0))'
+clean: init copy.gpkg
+clean: clone . copy.gpkg
+clean: clone --quiet . ../copied --workingcopy-location ../other.gpkg
+clean: clone --quiet . ../copied --bare --workingcopy-location other.gpkg
+clean: clone --quiet . ../copied --no-checkout --workingcopy-location other.gpkg
+clean: clone --quiet . ../copied --workingcopy-location other.txt
+clean: clone --quiet . ../copied --depth 0
+clean: create-workingcopy --delete-existing ../other.gpkg
+clean: create-workingcopy --delete-existing mssql://nosuch/db/schema/table
+clean: create-workingcopy --delete-existing mysql://nosuch/db/x
+clean: import mssql://nosuch
+clean: import mysql://nosuch/db/table/x
+clean: import postgresql://nosuch
+clean: fetch --dry-run
+clean: fetch -v nosuch
+clean: lfs+ gc
+clean: lfs+ gc --dry-run
+clean: lfs+ fetch side
+clean: lfs+ fetch nosuch
+clean: lfs+ ls-files
+clean: lfs+ pre-push origin nosuch --dry-run
+clean: lfs+ nosuch
+clean: apply easy.json --ref main
+clean: apply easy.json --ref main --amend
+clean: apply easy.json --ref easy --amend
+clean: commit-files -m x a.txt=hello --ref refs/heads/easy --amend
 """
 
 

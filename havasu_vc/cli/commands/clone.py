@@ -18,7 +18,7 @@ from havasu_vc.cli.commands.checkout import (
 )
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
-from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.invocation import Invocation, require_no_file
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import NotYetSupportedError
@@ -46,7 +46,7 @@ __all__ = ["command"]
 @takes(
     CloneRequest,
     branch=Spelt("-b --branch", metavar="NAME"),
-    depth=Spelt(type=click.IntRange(1)),
+    depth=Spelt(type=click.INT),
     filter=Spelt(metavar="data|SPEC"),
     data_url=Spelt(metavar="URL"),
     bundle_uri=Spelt(metavar="URI"),
@@ -109,11 +109,12 @@ def command(
 
     if as_karts:
         stand_in()
-    _check_place(location, tables=do_checkout and not request.bare)
+    _check(request, location, tables=do_checkout and not request.bare)
     limits = _limits(invocation, spatial_filter, as_karts=as_karts)
     limited = limits is not None and not limits.is_none
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
+    require_no_file(invocation.folder, directory)
     folder = invocation.folder / (directory or folder_of(request.url, bare=request.bare))
     request = replace(
         request,
@@ -132,6 +133,8 @@ def command(
         repo.workspace.take_spatial_filter(limits)
         if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
             location = repo.workspace.default_location
+    if location is not None and is_called_kart():
+        location = repo.workspace.named_in(invocation.folder, location)
     planned = repo.workspace.plan_living(location)
     _check_out(
         invocation, repo, fetched, living=planned, wanted=do_checkout, whole=not (of_data or of_box)
@@ -170,17 +173,19 @@ def _check_out(
         tell_tables(invocation, result)
 
 
-def _check_place(location: str | None, *, tables: bool) -> None:
-    """Refuse a place where no working copy can be made."""
-    from havasu_vc.checkouts import is_place
+def _check(request: CloneRequest, location: str | None, *, tables: bool) -> None:
+    """Refuse a place where no working copy can be made, and a depth that is none."""
+    from havasu_vc.checkouts import require_place
 
-    if location is not None and not tables:
-        raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
-    if location is not None and not is_place(location):
-        raise click.UsageError(
-            f"--workingcopy {location}: it is a file that ends in .gpkg, or "
-            "postgresql://USER@HOST/DATABASE/SCHEMA"
+    if request.depth is not None and request.depth < 1 and not is_called_kart():
+        raise click.BadParameter(
+            f"{request.depth} is not in the range x>=1.", param_hint="'--depth'"
         )
+    if location is None:
+        return
+    if not tables and not is_called_kart():
+        raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
+    require_place(location)
 
 
 def _limits(

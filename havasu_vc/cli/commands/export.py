@@ -20,7 +20,7 @@ from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, FORMATS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
@@ -64,7 +64,7 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
     if chosen is None and re.fullmatch(r"[A-Za-z ]{2,}", name) and colon and rest[:2] != "//":
         as_kart = is_called_kart()  # which takes whatever stands there for a format
         if name.lower() not in FOLDER_EXPORTS and (as_kart or not file.parent.is_dir()):
-            raise click.UsageError(
+            raise InvalidArgumentError(
                 f"there is no format {name!r} to export to; `--list-formats` lists them"
             )
     return chosen, file
@@ -73,6 +73,12 @@ def _driver(file: Path, chosen: str | None) -> tuple[str | None, Path]:
 def _list_formats(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
+    if is_called_kart():
+        from havasu_vc.cli.karts_places import KARTS_EXPORTS
+
+        for name, label in KARTS_EXPORTS:
+            click.echo(f"    {name}: {label}")
+        context.exit()
     for each in FORMATS:
         if each.export is not None:
             click.echo(f"{each.export.value}: {each.label.removeprefix('a ')}")

@@ -439,6 +439,12 @@ def _list_as_kart(source: str, invocation: Invocation) -> None:
 
 
 def _list_formats() -> None:
+    if is_called_kart():
+        from havasu_vc.cli.karts_places import KARTS_SOURCES
+
+        for kind in KARTS_SOURCES:
+            click.echo(f"    {kind}")
+        return
     for known in FORMATS:
         if known.extensions:
             click.echo(f"{known.label.removeprefix('a ')}: {', '.join(known.extensions)}")

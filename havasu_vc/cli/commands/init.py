@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.checkouts import require_place
 from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import (
@@ -18,9 +19,9 @@ from havasu_vc.cli.commands.import_ import (
     tell_import,
     with_key,
 )
-from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.invocation import Invocation, require_no_file
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
-from havasu_vc.errors import SourceNotFoundError, StateError, StorageError
+from havasu_vc.errors import NotYetSupportedError, SourceNotFoundError, StateError, StorageError
 from havasu_vc.library import Repo
 from havasu_vc.transfer import ImportRequest
 
@@ -78,13 +79,9 @@ def command(
     With --kart it is laid out as Kart does it, and datasets are stored as Kart's.
     """
     kart = kart or is_called_kart()
-    if location is not None and (bare or not kart):
-        raise click.UsageError("--workingcopy goes with --kart, and not with --bare")
-    if message is not None and source is None:
-        raise click.UsageError("-m is the message of --import, which is not given")
-    if primary_key and source is None:
-        raise click.UsageError("--primary-key is of --import, which is not given")
+    _check(location, message, primary_key, living=kart and not bare, imports=source is not None)
     limits = None if spatial_filter is None else _limits(spatial_filter, invocation.folder)
+    require_no_file(invocation.folder, directory)
     place = invocation.folder / (directory or "")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -98,10 +95,7 @@ def command(
         stand_in()
     _tell_made(invocation, repo, bare=bare, empty=source is None)
     invocation.note_system()
-    if location is not None:
-        repo.workspace.plan_living(location)
-    if limits is not None:
-        repo.workspace.set_spatial_filter(limits)
+    _plan(invocation, repo, location, limits)
     imported: Imported | None = None
     if source is not None:
         asked = ImportRequest(parse_source(source), all_layers=True, message=message)
@@ -115,6 +109,37 @@ def command(
         "imported": imported,
     }
     invocation.result("havasu.init/v1", value)
+
+
+def _check(
+    location: str | None,
+    message: str | None,
+    primary_key: tuple[str, ...],
+    *,
+    living: bool,
+    imports: bool,
+) -> None:
+    """Refuse options that do not go together; Kart takes some of them for nothing."""
+    if location is not None and not living and not is_called_kart():
+        raise click.UsageError("--workingcopy goes with --kart, and not with --bare")
+    if message is not None and not imports and not is_called_kart():
+        raise click.UsageError("-m is the message of --import, which is not given")
+    if primary_key and not imports:
+        raise click.UsageError("--primary-key is of --import, which is not given")
+    if location is not None:
+        require_place(location, asked=is_called_kart())
+
+
+def _plan(
+    invocation: Invocation, repo: Repo, location: str | None, limits: SpatialFilter | None
+) -> None:
+    """Note where the working copy is to be, and of which area."""
+    if location is not None:
+        if is_called_kart():
+            location = repo.workspace.named_in(invocation.folder, location)
+        repo.workspace.plan_living(location)
+    if limits is not None:
+        repo.workspace.set_spatial_filter(limits)
 
 
 def _tell_made(invocation: Invocation, repo: Repo, *, bare: bool, empty: bool) -> None:
@@ -132,7 +157,10 @@ def _limits(text: str, folder: Path) -> SpatialFilter:
 
     limits = parse_spatial_filter(text, folder)
     if limits.reference is not None:
-        raise click.UsageError("a new repository has no object that could be --spatial-filter")
+        raise NotYetSupportedError(
+            f"a new repository takes no spatial filter by its name, {text}",
+            hints=("give it as CRS;POLYGON((...)) or @FILE",),
+        )
     return limits
 
 

@@ -279,15 +279,13 @@ def commit_files(
     """
     if message is None and not amend:
         raise click.UsageError("the commit has no message: -m gives one")
-    if amend and ref != "HEAD":
-        raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     repo = invocation.open_repo()
     files: dict[str, bytes | None] = {}
     for assignment in assignments:
         path, text = parse_assignment(assignment)
         data = read_value(Path(text[1:])) if text.startswith("@") else text.encode()
         files[path] = None if remove_empty_files and not data else data
-    with repo.amending() if amend else nullcontext() as amended:
+    with repo.amending(ref) if amend else nullcontext() as amended:
         text = message or (amended.message if amended is not None else "")
         result = repo.commit_files(files, text, ref=ref, allow_empty=allow_empty)
     if is_called_kart() and results_on_stdout() and result.commit is not None:

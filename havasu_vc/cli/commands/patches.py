@@ -99,7 +99,7 @@ def create_patch(
     limit=Spelt("--max-size", metavar="SIZE", type=click.STRING, parse=parse_size),
     without=("source", "rows_left_out"),
 )
-@click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
+@click.option("--amend", is_flag=True, help="Commit in the place of the branch's commit.")
 @engine_option
 @json_option
 @click.pass_obj
@@ -108,20 +108,19 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
 
     PATCH may be - for stdin. The commit has the author, time and message of the patch. Geometries
     of one that `create-patch --crs` wrote are brought into the dataset's system. With --amend
-    the commit stands in the place of HEAD's, whose changes it holds as well.
+    the commit stands in the place of HEAD's, or with --ref that branch's, whose changes it holds
+    as well.
     """
     if amend and not request.commit:
         raise click.UsageError("--no-commit and --amend are incompatible")
-    if amend and request.ref is not None:
-        raise click.UsageError("--amend is of HEAD's commit, so --ref does not go with it")
     if is_called_kart():
         request = _as_kart(request)
     repo = invocation.open_repo()
     if not request.commit and is_in_karts_place(repo.git) and repo.workspace.living is None:
         raise NoWorkingCopyError("--no-commit requires a working copy")
-    with repo.amending() if amend else nullcontext():
+    with repo.amending(request.ref) if amend else nullcontext():
         result = repo.apply_patch.by(request)
-    here = request.ref in (None, "HEAD")
+    here = request.ref in (None, "HEAD", repo.head_branch, f"refs/heads/{repo.head_branch}")
     if results_on_stdout() and result.commit is not None:
         tell_bare_commit(invocation, repo, result, here=here)
         return

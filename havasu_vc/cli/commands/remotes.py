@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_in_karts_place, results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_stdout
 from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -101,6 +101,8 @@ def _tell_all(invocation: Invocation, repo: Repo, name: str, data: str) -> None:
 @click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
 @click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
 @click.option("--unshallow", is_flag=True, help="Bring all commits that a shallow clone lacks.")
+@click.option("-v", "--verbose", is_flag=True, help="Also tell of branches that did not move.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would come.")
 @takes(
     FetchRequest,
     data=Spelt("--no-data", parse=without_it, help="Bring git's part alone."),
@@ -117,6 +119,8 @@ def fetch(
     tags: bool,
     depth: int | None,
     unshallow: bool,
+    verbose: bool,
+    dry_run: bool,
 ) -> None:
     """Fetch what REMOTE has: its branches, then the data files that they name."""
     if depth is not None and unshallow:
@@ -126,6 +130,9 @@ def fetch(
     options = [f"--depth={depth}"] if depth is not None else []
     options += ["--unshallow"] if unshallow else []
     options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
+    options += [*(["--verbose"] if verbose else []), *(["--dry-run"] if dry_run else [])]
+    if dry_run:
+        request = replace(request, data=False)
     repo = invocation.open_repo(rows=False)
     names = [name for name, _, _ in repo.remotes()] if every else [request.remote]
     if names == [None] and repo.git.follows_kart and not repo.remotes():
@@ -173,7 +180,7 @@ def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
 
 @click.command("pull", cls=Command)
 @click.argument("remote", required=False, shell_complete=complete_remotes)
-@click.argument("branch", required=False)
+@click.argument("branches", metavar="[BRANCH]", nargs=-1)
 @click.option("--ff-only", "only", is_flag=True, help="Only fast-forward.")
 @click.option("--ff/--no-ff", "ff", default=None, help="Whether a fast-forward may stand alone.")
 @click.option(
@@ -189,7 +196,7 @@ def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
 def pull(
     invocation: Invocation,
     remote: str | None,
-    branch: str | None,
+    branches: tuple[str, ...],
     only: bool,
     ff: bool | None,
     rebase: bool | None,
@@ -201,11 +208,13 @@ def pull(
     """
     if only and ff is False:
         raise click.UsageError("--no-ff and --ff-only contradict each other")
+    if branches[1:] and not is_called_kart():
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(branches[1:])})")
     fast_forward = "only" if only else {None: None, True: "auto", False: "never"}[ff]
     repo = invocation.open_repo()
-    name = _followed(repo, remote) if branch is None else "FETCH_HEAD"
-    refspecs = () if branch is None else (branch,)
-    came = repo.fetch(remote, refspecs)
+    # Of several branches the first is merged, as in Kart.
+    name = "FETCH_HEAD" if branches else _followed(repo, remote)
+    came = repo.fetch(remote, branches)
     tell_fetch(invocation, came)
     fetched = fetch_object(came)
     rebases = _rebases(repo) if rebase is None else "true" if rebase else None
@@ -220,7 +229,7 @@ def pull(
     if rebases is not None and fast_forward is None:
         from havasu_vc.cli.commands.rebase import rebase_and_tell
 
-        asked = RebaseRequest(name, merges=rebases == "merges", fork_point=branch is None)
+        asked = RebaseRequest(name, merges=rebases == "merges", fork_point=not branches)
         rebase_and_tell(invocation, repo, asked, fetched)
         return 0
     from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell

@@ -80,6 +80,8 @@ def create_workingcopy(
         from havasu_vc.merging import require_no_merge_of_kart
 
         require_no_merge_of_kart(repo.git)
+        if location is not None:
+            location = repo.workspace.named_in(invocation.folder, location)
     if parts == "file-system":
         _tell_files(invocation, repo)
         return

@@ -65,6 +65,11 @@ def test_the_branch_may_be_another(run: Run, repo: Path, patch: Path, tmp_path: 
     assert run_git("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/main"
     assert run_git("status", "--porcelain", cwd=repo) == ""
     assert run("fsck").exit_code == 0
+    run_git("branch", "-f", "other", "other^", cwd=repo)
+    commits = run_git("rev-list", "--count", "other", cwd=repo)
+    succeed(run("apply", patch, "--ref", "other", "--amend"))
+    assert run("diff", "main", "other", "-o", "quiet").exit_code == 0
+    assert run_git("rev-list", "--count", "other", cwd=repo) == commits
     # What is there already does not fit, and no other branch is made up.
     assert run("apply", patch, "--ref", "other").exit_code == 22
     assert run("apply", patch, "--ref", "more").exit_code == 43

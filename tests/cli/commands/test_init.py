@@ -58,8 +58,8 @@ def test_it_imports(tmp_path: Path, csv_file: Path) -> None:
 def test_a_file_is_in_the_way(csv_file: Path) -> None:
     result = invoke(["init", csv_file])
 
-    assert result.exit_code == 11
-    assert "cannot be made" in result.stderr
+    assert result.exit_code == 2
+    assert "is a file." in result.stderr
 
 
 @pytest.mark.parametrize("renames", [True, False])

@@ -244,7 +244,11 @@ def test_fetch_and_pull(server: Path, run: Run, repo: Path, tmp_path: Path, csv_
     succeed(run("import", csv_file, "points", "--replace", "--crs", "EPSG:4326", "-m", "Third"))
     succeed(run("push"))
 
+    dry = succeed(invoke(["-C", tmp_path / "copy", "fetch", "--dry-run"]))
+    assert "main" in dry.stderr and "Fetched" not in dry.stderr
     fetched = succeed(invoke(["-C", tmp_path / "copy", "fetch"]))
+    loud = succeed(invoke(["-C", tmp_path / "copy", "fetch", "-v"]))
+    assert "[up to date]" in loud.stderr
     pulled = succeed(invoke(["-C", tmp_path / "copy", "pull"]))
 
     assert "From " in fetched.stderr and "Fetched 2 data files" in fetched.stderr
