@@ -32,6 +32,7 @@ __all__ = [
     "stand_in",
     "stands_in",
     "unknown_option",
+    "usage_code",
 ]
 
 _STANDS_IN = "havasu_vc.stands-in-for-kart"
@@ -150,6 +151,22 @@ def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int
     if text.startswith(AMBIGUOUS) and not is_called_kart():
         return None  # of `restore`, which Kart lets pass
     return next((code for known, code in CODES if re.match(known, text)), None)
+
+
+def usage_code(command: str | None, message: str) -> int | None:
+    """Return the exit code with which Kart ends where a command was used so, if it is git's."""
+    from havasu_vc.cli.karts_codes import CODES_OF_USAGE
+
+    if command is None or not is_called_kart():
+        return None
+    return next(
+        (
+            code
+            for commands, begins, code in CODES_OF_USAGE
+            if command in commands.split() and re.match(begins, message)
+        ),
+        None,
+    )
 
 
 def stand_in() -> None:

@@ -22,6 +22,7 @@ from havasu_vc.cli.as_kart import (
     is_called_kart,
     karts_usage,
     unknown_option,
+    usage_code,
 )
 from havasu_vc.errors import ErrorKind, HavasuError
 
@@ -96,6 +97,8 @@ def exit_code(error: BaseException, *, in_karts_place: str | None = None) -> int
             return EXIT_CODES[error.kind] if code is None else code
         case click.NoSuchOption() if is_called_kart():
             return _OF_GITS_USAGE if unknown_option(error).startswith(_GITS) else _OF_USAGE
+        case click.UsageError():
+            return usage_code(in_karts_place, error.message) or error.exit_code
         case click.ClickException():
             return error.exit_code
         case KeyboardInterrupt():

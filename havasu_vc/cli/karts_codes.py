@@ -8,6 +8,7 @@ __all__ = [
     "CALLED_KART",
     "CODES",
     "CODES_OF_COMMANDS",
+    "CODES_OF_USAGE",
     "EMPTY_SOURCE",
     "MSSQL",
     "MYSQL",
@@ -57,6 +58,9 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("push", ErrorKind.NOT_FOUND, "there is no remote", 128),
     ("remote", ErrorKind.STATE, f"{_GIT_SAYS}.+ already exists", 3),
     ("remote", ErrorKind.STATE, f"{_GIT_SAYS}No such remote", 2),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}'.*' (is not a valid|does not appear)", 128),
+    ("remote", ErrorKind.INVALID_ARGUMENT, "git remote: ", 129),
+    ("branch tag", ErrorKind.INVALID_NAME, "", 128),
     ("pull", ErrorKind.NO_BRANCH, "branch .+ follows no other branch", 2),
     ("tag", ErrorKind.NO_REVISION, "there is no tag ", 1),
     ("tag", ErrorKind.NO_REVISION, "", 128),
@@ -115,6 +119,12 @@ another code with each command. Whatever does not stand here has the code of its
 """
 _SERVED = "mssql://[^/]+(/[^/]+){1,3}"
 _MAKING = "clone create-workingcopy init"
+CODES_OF_USAGE: tuple[tuple[str, str, int], ...] = (
+    ("branch", "name the branches to delete", 128),
+    ("tag", "a new tag has one name and one revision", 128),
+    ("branch gc", "Got unexpected extra argument", 129),
+)
+"""Codes of how commands were used that Kart hands to git: by command and beginning of text."""
 CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("checkout clone init", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
     ("init", ErrorKind.STATE, _GIT_SAYS, 128),

@@ -35,6 +35,8 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("mv", "  Date: .*|", ""),
     ("commit", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
     ("conflicts", "No conflicts(; .*)?", ""),
+    ("index", r"(\(Not performing the indexing due to --dry-run\.)\)", r"\1"),
+    ("index", r"Indexed (\d+),(\d{3}) features (in .*)", r"Indexed \1\2 features \3"),
     ("apply", r"Note: (.+: Trying to .*)", r"\1"),
     ("apply", r"In the working copy, not committed:|  \S.*: no rows changed|" + _COUNTS, ""),
     ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),

@@ -369,6 +369,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Sorry, loading spatial references by reference is not yet supported",
     ),
     ("apply", r"Invalid value for 'PATCH': (.*)", r"Invalid value for 'PATCH_FILE': \1"),
+    (
+        "apply",
+        r"feature .+ has `\*`, as minimal .+",
+        "Sorry, minimal patches with * values are no longer supported.",
+    ),
     ("apply", r"Missing argument 'PATCH'\.", "Missing argument 'PATCH_FILE'."),
     (
         "data rm",
@@ -415,6 +420,17 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("init", '"(.+)" isn\'t empty', 'Invalid value for directory: "\\1" isn\'t empty'),
     ("clone", r"git says: (.+)", r"fatal: \1\nError: Error calling git clone"),
     ("init", r"git says: (.+)", r"fatal: \1\nError: Error calling git init"),
+    (
+        "remote",
+        "git says: ('.+' does not appear to be a git repository)",
+        r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
+        r"Please make sure you have the correct access rights\nand the repository exists.",
+    ),
+    ("remote", "git says: ('.*' is not a valid remote name)", r"fatal: \1"),
+    ("branch", "('.*') cannot be used as a name: .*", r"fatal: \1 is not a valid branch name"),
+    ("tag", "('.*') cannot be used as a name: .*", r"fatal: \1 is not a valid tag name."),
+    ("branch", "name the branches to delete", "fatal: branch name required"),
+    ("tag", "a new tag has one name and one revision", "fatal: too many arguments"),
     ("branch remote", r"git says: (.+)", r"error: \1"),
     ("branch", r"there is no branch '(.+)'", r"error: branch '\1' not found."),
     ("branch", r"there is a branch '(.+)' already", r"fatal: a branch named '\1' already exists"),

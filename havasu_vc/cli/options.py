@@ -349,6 +349,10 @@ def json_option(function: _F) -> _F:
     )(function)
 
 
+_OWN_MESSAGE = ("import", "table-import")
+"""Commands that Kart has make up a message where the one that is given is empty."""
+
+
 def message_options(function: _F) -> _F:
     """Add `-m` and `-F`, the message of the commit, which is one value of both."""
 
@@ -358,6 +362,8 @@ def message_options(function: _F) -> _F:
     def join(
         context: click.Context, parameter: click.Parameter, value: Sequence[str]
     ) -> str | None:
+        if is_called_kart() and context.info_name in _OWN_MESSAGE and not any(value):
+            value = ()  # the message is then the one that it makes up
         return join_message(value, context.meta[_FROM_FILE])
 
     function = click.option(

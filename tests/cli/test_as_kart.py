@@ -208,6 +208,21 @@ def test_no_copy_is_made_where_none_is_wanted(
     assert not list(tmp_path.rglob("wc.gpkg"))
 
 
+@pytest.mark.parametrize("words", ["branch a b c", "remote add", "remote nosuch", "gc x"])
+def test_what_kart_hands_to_git_ends_as_git_ends_it(
+    tmp_path: Path, called_kart: None, words: str
+) -> None:
+    succeed(invoke(["init", tmp_path / "repo"]))
+    assert invoke(["-C", tmp_path / "repo", *words.split()]).exit_code == 129
+
+
+def test_formats_are_listed_in_karts_form(called_kart: None) -> None:
+    sources = succeed(invoke(["import", "--list-formats"])).stdout.splitlines()
+    assert "    GeoPackage: PATH.gpkg" in sources and "    ESRI Shapefile: PATH.shp" in sources
+    drivers = succeed(invoke(["export", "--list-formats"])).stdout.splitlines()
+    assert "    GPKG: GeoPackage" in drivers
+
+
 def test_formats_are_listed() -> None:
     lines = succeed(invoke(["import", "--list-formats"])).stdout.splitlines()
     assert "GeoPackage: .gpkg" in lines and "GeoParquet: .parquet, .geoparquet, .pq, .parq" in lines

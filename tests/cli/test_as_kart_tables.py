@@ -67,7 +67,8 @@ def test_an_import_over_a_dataset_is_told_alike(repo: Path, layers: Path) -> Non
 def test_of_several_layers_one_is_asked_for(repo: Path, layers: Path, answer: str) -> None:
     asked = succeed(invoke(["-C", repo, "import", layers], stdin=f"{answer}\n")).stdout
     lines = asked.splitlines()
-    assert lines[:3] == ["Tables found:", "1. one - one", "2. two - two"]
+    assert lines[:4] == ["Tables found:", "1. one - one", "2. two - two", ""]
+    assert lines[4].startswith("Select a table to import: ")
     assert "Importing 3 features from layers.gpkg:two to two/ ..." in asked
     assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "table\ntwo\n"
 

@@ -405,6 +405,15 @@ clean: checkout main HEAD
 clean: commit-files -m x a=@nosuch
 clean: merge side --fail-on-conflict
 clean: merge side --fail-on-conflict -o json
+clean: branch 'bad name'
+clean: branch -d
+clean: tag 'bad name'
+clean: tag a b c
+clean: remote add 'bad name' x
+clean: remote show nosuch
+clean: import ../edited/copy.gpkg nosuch --all-tables
+clean: spatial-filter index --dry-run
+empty: checkout main
 clean: init new -b 'bad name'
 clean: init new -m hello
 clean: init new --workingcopy-location bad.txt

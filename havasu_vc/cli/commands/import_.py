@@ -247,6 +247,8 @@ def command(
     if do_list:
         _list(source, invocation, every=request.all_layers)
         return
+    if is_called_kart() and request.all_layers:
+        request, destinations = dataclasses.replace(request, layers=()), ()
     as_kart = _names_layers(invocation, source, destinations)
     destination, named = _destinations(destinations, as_kart=as_kart)
     asked = _at_path(_named(request, source, table, destination, named), dataset_path)
@@ -360,15 +362,29 @@ def _asked_layers(source: str) -> tuple[str, ...]:
     names = list(layers)
     for number, (name, title) in enumerate(layers.items(), 1):
         click.echo(visible(f"{number}. {name} - {title}"))
-    try:
-        answer = click.prompt("Enter number or name of table to import", type=str)
-    except click.Abort as error:
+    click.echo()
+    answer = _answer()
+    if answer is None:
         none = InvalidArgumentError("No table specified")
         none.hints = ("name one behind SOURCE, or take all with --all-layers",)
-        raise none from error
+        raise none
     if answer.isdecimal() and answer not in layers and 0 < int(answer) <= len(names):
         answer = names[int(answer) - 1]
     return (answer,)
+
+
+def _answer() -> str | None:
+    """Return what somebody at a terminal, or a script, answers; None where nobody does."""
+    asked = "Select a table to import"
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline().strip()
+        if line:
+            click.echo(f"{asked}: ", nl=False)
+        return line or None
+    try:
+        return click.prompt(asked, type=str, default="", show_default=False) or None
+    except click.Abort:
+        return None
 
 
 def _names_layers(invocation: Invocation, source: str, given: tuple[str, ...]) -> bool:

@@ -45,7 +45,7 @@ MOST_ITEM_BYTES = 16 << 20
 _TEXTS = {"title", "description"}
 """Texts that any dataset may have."""
 _INDENT = " " * 8
-_KARTS_ORDER = ("title", "description", "tags.json", "metadata.xml", "schema.json", "crs")
+_KARTS_ORDER = ("title", "description", "tags.json", "schema.json", "crs", "metadata.xml")
 """Meta items as Kart prints them, `crs` for all below it."""
 
 
