@@ -122,7 +122,8 @@ _MAKING = "clone create-workingcopy init"
 CODES_OF_USAGE: tuple[tuple[str, str, int], ...] = (
     ("branch", "name the branches to delete", 128),
     ("tag", "a new tag has one name and one revision", 128),
-    ("branch gc", "Got unexpected extra argument", 129),
+    ("branch", "a new branch has one name and one start", 129),
+    ("gc", "Got unexpected extra argument", 129),
 )
 """Codes of how commands were used that Kart hands to git: by command and beginning of text."""
 CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (

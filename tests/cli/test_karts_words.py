@@ -413,7 +413,6 @@ clean: remote add 'bad name' x
 clean: remote show nosuch
 clean: import ../edited/copy.gpkg nosuch --all-tables
 clean: spatial-filter index --dry-run
-empty: checkout main
 clean: init new -b 'bad name'
 clean: init new -m hello
 clean: init new --workingcopy-location bad.txt
