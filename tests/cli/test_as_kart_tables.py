@@ -73,6 +73,14 @@ def test_of_several_layers_one_is_asked_for(repo: Path, layers: Path, answer: st
     assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "table\ntwo\n"
 
 
+def test_all_layers_are_taken_whichever_are_named(repo: Path, layers: Path) -> None:
+    told = succeed(invoke(["-C", repo, "import", layers, "two", "--all-tables"])).stdout
+    lines = [each.split()[-2] for each in told.splitlines() if each.startswith("Importing ")]
+    assert lines == ["one/", "two/"]
+    succeed(invoke(["-C", repo, "import", layers, "one:/a/b/", "-m", ""]))
+    assert succeed(invoke(["-C", repo, "data", "ls"])).stdout == "a/b\none\ntable\ntwo\n"
+
+
 def test_layers_are_listed_with_their_titles_in_order(repo: Path, layers: Path) -> None:
     listed = succeed(invoke(["-C", repo, "import", layers, "--list"])).stdout
     assert listed == "Tables found:\n1. one - one\n2. two - two\n"

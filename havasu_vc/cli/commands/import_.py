@@ -241,14 +241,13 @@ def command(
     if formats:
         _list_formats()
         return
+    request, destinations = _of_all(request, destinations)
     if source is None:
         raise click.UsageError("Missing argument 'SOURCE'.")
     source, table = parse_table_address(parse_source(source))
     if do_list:
         _list(source, invocation, every=request.all_layers)
         return
-    if is_called_kart() and request.all_layers:
-        request, destinations = dataclasses.replace(request, layers=()), ()
     as_kart = _names_layers(invocation, source, destinations)
     destination, named = _destinations(destinations, as_kart=as_kart)
     asked = _at_path(_named(request, source, table, destination, named), dataset_path)
@@ -270,12 +269,28 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replace
     """Take layers in, and tell of them and of how long it took."""
     source, dry = str(asked.location), asked.dry_run
     begin = time.monotonic()
-    result = repo.import_.by(asked)
+    result = in_karts_order(repo.import_.by(asked), asked)
     invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
     tell_import(invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry)
     if not dry:
         tell_update(invocation, repo)
+
+
+def _of_all(
+    request: ImportRequest, destinations: tuple[str, ...]
+) -> tuple[ImportRequest, tuple[str, ...]]:
+    """Return what is asked for: in Kart all layers are all, whichever are named beside."""
+    if not (is_called_kart() and request.all_layers):
+        return request, destinations
+    return dataclasses.replace(request, layers=()), ()
+
+
+def in_karts_order(result: ImportResult, asked: ImportRequest) -> ImportResult:
+    """Return a result that tells of layers as Kart does: of all of them by their names."""
+    if not (is_called_kart() and asked.all_layers):
+        return result
+    return dataclasses.replace(result, understood=dict(sorted(result.understood.items())))
 
 
 def _options(reading: SourceOptions, raster: RasterReading) -> SourceOptions:
@@ -419,8 +434,14 @@ def _destinations(given: tuple[str, ...], *, as_kart: bool) -> tuple[str | None,
         return given[0], ()
     if is_called_kart():  # where a path of Windows names a dataset as well
         parts = (each.partition(":") for each in given)
-        given = tuple(f"{name}{colon}{path.replace(_BACK, '/')}" for name, colon, path in parts)
+        given = tuple(f"{name}{colon}{_path(path)}" for name, colon, path in parts)
     return None, given
+
+
+def _path(text: str) -> str:
+    """Return the path of a dataset as Kart takes it: slashes at its ends are none of it."""
+    path = text.replace(_BACK, "/")
+    return path.strip("/") or path
 
 
 def _list(source: str, invocation: Invocation, *, every: bool) -> None:

@@ -14,6 +14,7 @@ from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import (
     import_object,
+    in_karts_order,
     key_option,
     make_karts_copy,
     tell_import,
@@ -169,7 +170,7 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Pat
     source = str(asked.location)
     begin = time.monotonic()
     try:
-        result = repo.import_.by(asked)
+        result = in_karts_order(repo.import_.by(asked), asked)
     except SourceNotFoundError:
         if is_called_kart():
             _take_back(repo, place)
