@@ -19,7 +19,7 @@ KARTS_SOURCES = (
     "FlatGeobuf: PATH.fgb",
     "CSV: PATH.csv",
 )
-"""What is imported here, as `--list-formats` of Kart's has it."""
+"""Sources that are imported here, as `--list-formats` of Kart's has them."""
 KARTS_EXPORTS = (
     ("ESRI Shapefile", "ESRI Shapefile"),
     ("CSV", "Comma Separated Value (.csv)"),

@@ -19,6 +19,7 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_import import in_karts_order, of_all, path_as_karts
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
@@ -51,7 +52,6 @@ __all__ = [
 
 AUTO = "auto"
 """A word in the place of the name of a key column that is to be found."""
-_BACK = "\\"
 _LISTED = 12
 """Columns that are told; of more, their number."""
 
@@ -241,7 +241,7 @@ def command(
     if formats:
         _list_formats()
         return
-    request, destinations = _of_all(request, destinations)
+    request, destinations = of_all(request, destinations)
     if source is None:
         raise click.UsageError("Missing argument 'SOURCE'.")
     source, table = parse_table_address(parse_source(source))
@@ -275,22 +275,6 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replace
     tell_import(invocation, repo, result, source, seconds=seconds, replace=replaces, dry_run=dry)
     if not dry:
         tell_update(invocation, repo)
-
-
-def _of_all(
-    request: ImportRequest, destinations: tuple[str, ...]
-) -> tuple[ImportRequest, tuple[str, ...]]:
-    """Return what is asked for: in Kart all layers are all, whichever are named beside."""
-    if not (is_called_kart() and request.all_layers):
-        return request, destinations
-    return dataclasses.replace(request, layers=()), ()
-
-
-def in_karts_order(result: ImportResult, asked: ImportRequest) -> ImportResult:
-    """Return a result that tells of layers as Kart does: of all of them by their names."""
-    if not (is_called_kart() and asked.all_layers):
-        return result
-    return dataclasses.replace(result, understood=dict(sorted(result.understood.items())))
 
 
 def _options(reading: SourceOptions, raster: RasterReading) -> SourceOptions:
@@ -434,14 +418,8 @@ def _destinations(given: tuple[str, ...], *, as_kart: bool) -> tuple[str | None,
         return given[0], ()
     if is_called_kart():  # where a path of Windows names a dataset as well
         parts = (each.partition(":") for each in given)
-        given = tuple(f"{name}{colon}{_path(path)}" for name, colon, path in parts)
+        given = tuple(f"{name}{colon}{path_as_karts(path)}" for name, colon, path in parts)
     return None, given
-
-
-def _path(text: str) -> str:
-    """Return the path of a dataset as Kart takes it: slashes at its ends are none of it."""
-    path = text.replace(_BACK, "/")
-    return path.strip("/") or path
 
 
 def _list(source: str, invocation: Invocation, *, every: bool) -> None:

@@ -14,13 +14,13 @@ from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import (
     import_object,
-    in_karts_order,
     key_option,
     make_karts_copy,
     tell_import,
     with_key,
 )
 from havasu_vc.cli.invocation import Invocation, require_no_file
+from havasu_vc.cli.karts_import import in_karts_order
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import NotYetSupportedError, SourceNotFoundError, StateError, StorageError
 from havasu_vc.library import Repo
