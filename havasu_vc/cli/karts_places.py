@@ -92,17 +92,6 @@ PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "checkout clone init",
-        "(Expected geometry for spatial filter of type .+)",
-        r"Invalid value for '--spatial-filter': \1",
-    ),
-    (
-        "checkout clone init",
-        "Invalid or unknown coordinate reference system of the spatial filter: '(EPSG:[0-9]+)' .*",
-        r"Invalid value for '--spatial-filter': Invalid or unknown coordinate reference system: "
-        r"'\1' (PROJ: proj_create_from_database: crs not found)",
-    ),
-    (
-        "checkout clone init",
         "the polygon of the spatial filter is not valid",
         "Invalid value for '--spatial-filter': Topologically invalid geometry for spatial filter "
         "- OGR::IsValid returns false",
