@@ -83,11 +83,12 @@ def error_texts(
 
 
 def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -> str:
+    from havasu_vc.cli.karts_git import GIT_TEXTS
     from havasu_vc.cli.karts_places import PLACE_TEXTS
     from havasu_vc.cli.karts_texts import TEXTS, WORDS
 
     family = (path or "").partition(" ")[0]
-    for commands, ours, karts in (*PLACE_TEXTS, *TEXTS):
+    for commands, ours, karts in (*PLACE_TEXTS, *GIT_TEXTS, *TEXTS):
         if commands and family not in commands.split():
             continue
         if (found := re.fullmatch(ours, message)) is not None:
