@@ -267,6 +267,14 @@ class LayerEdits:
         ]
         return replace(one, keys=keys, others=tuple(filter(len, others)))
 
+    def beside(self, layer: Layer) -> Layer:
+        """Return a layer with what the table says of itself and these edits do not."""
+        said = {} if self.seen is None else dict(self.seen.said)
+        stays = {name: text for name, text in said.items() if name not in self.said}
+        meta = {**layer.header.meta, **stays}
+        there = {name: text for name, text in meta.items() if text is not None}
+        return replace(layer, header=replace(layer.header, meta=there)) if stays else layer
+
     def all_left(self) -> LayerEdits:
         """Return them with all rows left as they stand."""
         return replace(self, batches=(), others=(*self.batches, *self.others), hidden=None)

@@ -268,7 +268,7 @@ class _Plan:
             )
         with file.suspended(layer, edits.seen):
             _write_rows(repo, file, edits, layer, old, new)
-        file.describe(edits.seen, layer)
+        file.describe(edits.seen, edits.beside(layer))
         file.settle(edits.seen, layer, None)
         file.forget(layer)
         if edits.others:

@@ -113,3 +113,28 @@ def test_nothing_goes_where_it_is_refused(repo: Path, arguments: list[str], code
 def test_what_is_as_it_was_is_no_error(repo: Path) -> None:
     done = succeed(invoke(["-C", repo, "restore", "-s", "HEAD", "shops"]))
     assert done.stdout.startswith("Nothing to restore: it is as it is at HEAD")
+
+
+@pytest.mark.parametrize(
+    ("part", "names", "said"),
+    [
+        ("shops:feature:1", ["smith", "tailor"], ["Stores", "Where one buys"]),
+        ("shops:feature", ["smith", "butcher"], ["Stores", "Where one buys"]),
+        ("shops:meta:title", ["miller", "tailor"], [None, "Where one buys"]),
+        ("shops:meta", ["miller", "tailor"], [None, ""]),
+        ("shops", ["smith", "butcher"], [None, ""]),
+    ],
+)
+def test_of_a_table_what_is_named_alone_is_dropped(
+    repo: Path, part: str, names: list[str], said: list[str | None]
+) -> None:
+    """What the table says of itself stays where rows are restored, and each item by itself."""
+    for key, name in ((1, "miller"), (2, "tailor")):
+        edit(repo, f"UPDATE shops SET name = '{name}' WHERE id = {key}")
+    what = "identifier = 'Stores', description = 'Where one buys'"
+    edit(repo, f"UPDATE gpkg_contents SET {what} WHERE table_name = 'shops'")
+    succeed(invoke(["-C", repo, "restore", part]))
+    assert rows(repo, "shops") == names
+    with closing(sqlite3.connect(repo / "copy.gpkg")) as database:
+        query = "SELECT identifier, description FROM gpkg_contents WHERE table_name = 'shops'"
+        assert list(database.execute(query).fetchone()) == said
