@@ -248,6 +248,8 @@ def revisions_and_filters(
 
     if not (filters := named_filters(filters)):
         return revisions, filters
+    if after is None and repo.git.follows_kart:
+        _require_no_path_of_head(repo, filters)
     assumed = after is None and warn_of_filters(filters, lambda path: _matches(repo, path))
     if revisions and after is None and ":" not in filters[0]:
         if not _matches(repo, filters[0]) and is_revision(filters[0]):
@@ -271,6 +273,16 @@ def revisions_and_filters(
     if assumed:
         tell_how_to_part()
     return revisions, filters
+
+
+def _require_no_path_of_head(repo: Repo, filters: Sequence[str]) -> None:
+    """Raise for what is a path at HEAD to git, and no filter to Kart."""
+    for name in filters:
+        if name.startswith("HEAD:") and not _matches(repo, "HEAD"):
+            raise InvalidArgumentError(
+                f"{name!r} is neither a revision nor a dataset",
+                hints=(f"`-- {shlex.quote(name)}` means rows of a dataset of that name",),
+            )
 
 
 def _require_order(repo: Repo, filters: Sequence[str], is_revision: Callable[[str], bool]) -> None:

@@ -24,7 +24,7 @@ UNKNOWN_SOURCE = r"there is no file (?!\w+://)(?!.+\.(?:gpkg|shp|las|laz|tiff?)$
 EMPTY_SOURCE = r".+(?<!\.gpkg)(?<!\.shp): the file is empty"
 """A source without anything in it, of such a kind."""
 
-OF_HEAD = r"HEAD[\^~@{].*"
+OF_HEAD = r"HEAD[\^~@{:].*"
 """A revision reckoned from HEAD, which Kart takes for one though it is not there."""
 CODES: tuple[tuple[str, int], ...] = (
     ("Could not open file 'Failed to parse JSON patch file", 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import click
 
@@ -16,8 +17,8 @@ def run(invocation: Invocation, arguments: Sequence[str]) -> bool:
     part, *more = arguments
     repo = invocation.open_repo(rows=False)
     if part == "fetch":
-        for name in more:
-            if not name.startswith("-"):
+        for before, name in pairwise(("", *more)):
+            if not name.startswith("-") and before != "--remote":
                 repo.resolve(name)
     kept = repo.git.common_directory / "lfs" / "objects"
     if kept.is_dir() and any(each.is_file() for each in kept.rglob("*")):
