@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+
 from havasu_vc import Repo, SourceOptions
 from havasu_vc.datasets.havasu.live import live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -143,10 +145,11 @@ def work(master: str, shared: str, small: str, *given: str) -> dict[str, Any]:
     engine = EngineSettings(session=spark, scratch=Path(shared))
     settings = Settings(engine="spark", engine_settings=engine)
     key = SourceOptions(primary_key=("fid",))
-    # Executors start, and load what tasks need.
+    # Executors start, and each loads what tasks need: of two files a second worker reads one.
+    halves = in_two_files(small, Path(shared, "halves"))
     warming = Repo.init(Path(shared, "warming"), settings=settings)
-    warming.import_(small, DATASET, options=key)
-    warming.import_(small, DATASET, replace=True)
+    warming.import_(halves, DATASET, options=key)
+    warming.import_(halves, DATASET, replace=True)
     works: dict[str, Callable[[], object]] = {
         "import": lambda: Repo.open(empty, settings=settings).import_(table, DATASET, options=key),
         "release": lambda: Repo.open(base, settings=settings).import_(
@@ -165,6 +168,16 @@ def work(master: str, shared: str, small: str, *given: str) -> dict[str, Any]:
 def counted(repo: Repo) -> int:
     """Return how many rows `side` changes."""
     return sum(count_changes(diff.changes).total for diff in repo.diff("main...side"))
+
+
+def in_two_files(table: str, folder: Path) -> Path:
+    """Write half of a table to each of two files of a folder."""
+    rows = pq.read_table(table)
+    folder.mkdir()
+    half = len(rows) // 2
+    for number, part in enumerate((rows.slice(0, half), rows.slice(half))):
+        pq.write_table(part, folder / f"{number}.parquet")
+    return folder
 
 
 def driver_seconds() -> float:
