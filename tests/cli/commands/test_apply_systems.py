@@ -111,8 +111,10 @@ def test_amending_takes_the_place_of_the_commit(run: Run, repo: Path, tmp_path: 
     shown = succeed(run("diff", before, "HEAD", "-o", "json")).stdout
     (only,) = json.loads(shown)["kart.diff/v1+hexwkb"]["points"]["feature"]
     assert only["+"]["name"] == "amended"
-    for other in (["--no-commit"], ["--ref", "main"]):
-        assert run("apply", "--amend", *other, tmp_path / "a").exit_code == 2
+    assert run("apply", "--amend", "--no-commit", tmp_path / "a").exit_code == 2
+    change = {"-": {"id": 1, "name": "amended"}, "+": {"id": 1, "name": "again"}}
+    succeed(run("apply", "--amend", "--ref", "main", written(tmp_path / "b", [change])))
+    assert run_git("rev-parse", "HEAD^", cwd=repo) == parent
 
 
 def test_an_item_that_is_there_is_not_made_anew(run: Run, tmp_path: Path) -> None:
