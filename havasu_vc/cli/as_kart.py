@@ -31,6 +31,7 @@ __all__ = [
     "results_on_stdout",
     "stand_in",
     "stands_in",
+    "stop_while_merging",
     "unknown_option",
     "usage_code",
 ]
@@ -180,6 +181,14 @@ def stand_in() -> None:
 def stands_in(context: click.Context | None) -> bool:
     """Return whether the command of this context is about a repository of Kart's."""
     return context is not None and bool(context.meta.get(_STANDS_IN))
+
+
+def stop_while_merging(git: GitRepository) -> None:
+    """Raise while a merge waits, where Kart stops and this program is called `kart`."""
+    if is_called_kart():
+        from havasu_vc.merging import require_no_merge_of_kart
+
+        require_no_merge_of_kart(git)
 
 
 def results_on_stdout() -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.editor import asked_as_in_kart
@@ -15,7 +15,6 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
-from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
 
@@ -98,8 +97,8 @@ def mv(
     branches that know it by its old path go on. Files beside it in its folder go along.
     """
     repo = invocation.open_repo()
+    stop_while_merging(repo.git)
     if is_called_kart():
-        require_no_merge_of_kart(repo.git)
         repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
     if dataset in repo.datasets():
         message = asked_as_in_kart(repo, message, f"Rename '{dataset}' to '{path}'")
@@ -132,8 +131,8 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     known = repo.datasets() if repo.git.follows_kart else ()
     rows = {path: repo.count_rows(path) for path in datasets if path in known}
     if len(rows) == len(datasets):
+        stop_while_merging(repo.git)
         if is_called_kart():
-            require_no_merge_of_kart(repo.git)
             repo.workspace.require_clean_in_karts()  # before an editor is asked
         message = asked_as_in_kart(repo, message)
     result = repo.remove_datasets(datasets, message=message)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_names
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout, stop_while_merging
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
@@ -29,7 +29,6 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     StorageError,
 )
-from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -82,8 +81,7 @@ def get(
     All items where none is named; those of all datasets without DATASET.
     """
     repo = invocation.open_repo()
-    if is_called_kart():
-        require_no_merge_of_kart(repo.git)
+    stop_while_merging(repo.git)
     paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
     try:
         found = {path: _items(repo, path, names, ref) for path in paths}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import stop_while_merging
 from havasu_vc.cli.completing import complete_branches, complete_tags
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -54,10 +54,7 @@ def branch(
     """
     invocation: Invocation = context.obj
     repo = invocation.open_repo(rows=False)
-    if is_called_kart():
-        from havasu_vc.merging import require_no_merge_of_kart
-
-        require_no_merge_of_kart(repo.git)  # Kart shows no branches while it merges
+    stop_while_merging(repo.git)  # in which Kart shows no branches
     if any(argument.startswith("-") for argument in arguments):
         return _git_branch(invocation, repo, arguments, delete=delete, force_delete=force_delete)
     if show_current:

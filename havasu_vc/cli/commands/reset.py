@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from havasu_vc.checkouts import ResetRequest
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.branches import head_object, tell_head, tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
@@ -15,7 +15,6 @@ from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
-from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
@@ -46,8 +45,7 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
     In Kart's repositories it refuses where tables have edits, unless a mode is given.
     """
     repo = invocation.open_repo()
-    if is_called_kart():
-        require_no_merge_of_kart(repo.git)
+    stop_while_merging(repo.git)
     mode = request.mode
     if mode is None and repo.git.follows_kart:
         mode = _as_kart(repo, request)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import parse_names
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.completing import complete_datasets, complete_datasets_or_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -26,7 +26,6 @@ from havasu_vc.cli.options import (
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import print_commit, tell_commit
 from havasu_vc.errors import NoChangesError, NoWorkingCopyError
-from havasu_vc.merging import require_no_merge_of_kart
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest
 
@@ -76,8 +75,7 @@ def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_form
     Each problem is one line on stdout; the exit code is 1 if there is one.
     """
     repo, compared = invocation.open_repo(), full or is_called_kart()
-    if is_called_kart():
-        require_no_merge_of_kart(repo.git)
+    stop_while_merging(repo.git)
     for path in reset:
         repo.make_table_anew(path)
     found = chain(repo.fsck(full=full), repo.fsck_working_copy() if compared else ())

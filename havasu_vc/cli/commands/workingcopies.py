@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
@@ -76,12 +76,9 @@ def create_workingcopy(
     havasu-vc create-workingcopy --spatial-filter "EPSG:4326;174.6,-41.4,174.9,-41.2"
     """
     repo = invocation.open_repo()
-    if is_called_kart():
-        from havasu_vc.merging import require_no_merge_of_kart
-
-        require_no_merge_of_kart(repo.git)
-        if location is not None:
-            location = repo.workspace.named_in(invocation.folder, location)
+    stop_while_merging(repo.git)
+    if location is not None and is_called_kart():
+        location = repo.workspace.named_in(invocation.folder, location)
     if parts == "file-system":
         _tell_files(invocation, repo)
         return
