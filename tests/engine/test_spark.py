@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,20 +43,13 @@ class Apart(SparkEngine):
         super().__init__(session, progress=progress)
         self._shared = False
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        description: str = "",
-        anywhere: bool = True,
-        brief: bool = False,
-    ) -> Batches:
-        yield from super().run(tasks, description=description, anywhere=anywhere, brief=brief)
+    def run(self, tasks: Sequence[Task], *, anywhere: bool = True, **how: Any) -> Batches:
+        yield from super().run(tasks, anywhere=anywhere, **how)
 
     def run_each(
-        self, tasks: Sequence[Task], *, description: str = "", anywhere: bool = True
+        self, tasks: Sequence[Task], *, anywhere: bool = True, **how: Any
     ) -> NumberedBatches:
-        yield from super().run_each(tasks, description=description, anywhere=anywhere)
+        yield from super().run_each(tasks, anywhere=anywhere, **how)
 
 
 class TestSparkEngineWithoutAFolder(EngineContract):

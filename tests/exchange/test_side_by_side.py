@@ -36,17 +36,10 @@ class Elsewhere(LocalEngine):
         super().__init__(threads=1)
         self.before, self.after = before, after
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        description: str = "",
-        anywhere: bool = False,
-        brief: bool = False,
-    ) -> Any:
+    def run(self, tasks: Sequence[Task], **how: Any) -> Any:
         if self.before is not None:
             self.before()
-        found = list(super().run(tasks, description=description))
+        found = list(super().run(tasks, **how))
         if self.after is not None:
             self.after()
         yield from found
