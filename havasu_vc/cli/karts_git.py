@@ -9,7 +9,7 @@ __all__ = ["GIT_TEXTS"]
 
 GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     (
-        "fetch push pull",
+        "fetch push pull remote",
         r"git says: ('.+' does not appear to be a git repository)",
         r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
         r"Please make sure you have the correct access rights\nand the repository exists.",
@@ -53,12 +53,6 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
         "tag reflog gc remote fetch push",
         ".+ is not in a havasu-vc repository",
         "fatal: not a git repository (or any of the parent directories): .git",
-    ),
-    (
-        "remote",
-        "git says: ('.+' does not appear to be a git repository)",
-        r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
-        r"Please make sure you have the correct access rights\nand the repository exists.",
     ),
     ("remote", "git says: ('.*' is not a valid remote name)", r"fatal: \1"),
     ("branch", "('.*') cannot be used as a name: .*", r"fatal: \1 is not a valid branch name"),
