@@ -426,3 +426,8 @@ def test_the_comment_of_a_table_is_the_title(
     succeed(run("switch", "main"))
     assert comment() == "Better"
     clean(run)
+    edit("COMMENT ON TABLE wc.points IS 'Best'", "UPDATE wc.points SET name = 'y' WHERE id = 1")
+    succeed(run("restore", "points:feature:1"))
+    assert comment() == "Best"
+    said = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    assert said["points"] == {"meta": {"title": {"-": "Better", "+": "Best"}}}
