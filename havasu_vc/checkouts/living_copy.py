@@ -48,8 +48,6 @@ from havasu_vc.checkouts.living_edits import (
 )
 from havasu_vc.checkouts.living_following import (
     Held,
-    can_stay,
-    changed_among,
     date_table,
     make_table,
     uncommitted,
@@ -60,6 +58,7 @@ from havasu_vc.checkouts.living_shown import (
     require_none_hidden,
     shown_counts,
 )
+from havasu_vc.checkouts.living_standing import can_stay, changed_among
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (

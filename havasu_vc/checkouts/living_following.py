@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,13 @@ from havasu_vc.checkouts.living_edits import (
     read_layer,
 )
 from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
+from havasu_vc.checkouts.living_standing import (
+    can_stay,
+    change_keys,
+    same_columns,
+    stands_apart,
+    stands_as,
+)
 from havasu_vc.checkouts.marks import marked, read_mark, unmark
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset
@@ -66,8 +73,6 @@ from havasu_vc.writers.values import key_labels
 __all__ = [
     "Held",
     "bring_along",
-    "can_stay",
-    "changed_among",
     "date_table",
     "finish",
     "holding",
@@ -158,8 +163,8 @@ def _follow(repo: OpenRepo, held: Held) -> None:
 def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     """Give a working copy the rows of HEAD, and keep edits that are not in the way.
 
-    Where edits are, it stays as it is as a whole, and that is told: they are then edits of
-    the commit that it was of, which a commit brings onto HEAD.
+    Where HEAD has rows otherwise that were edited, it stays as it is as a whole, and that is
+    told: they are then edits of the commit that it was of, which a commit brings onto HEAD.
     """
     file, goal = held.file, goal_of(repo)
     settled = held.committed or held.dropped or held.discard
@@ -237,7 +242,7 @@ class _Plan:
             if self.edits is not None and self.edits.seen is not None:
                 file.adopt(self.edits.seen, layer)
                 for batch in self.edits.batches:
-                    file.note(layer, _change_keys(batch, new))
+                    file.note(layer, change_keys(batch, new))
                 _trim(repo, file, layer, new)
             else:
                 make_table(repo, file, layer, new)
@@ -258,7 +263,7 @@ class _Plan:
                 file.note(layer, edited.other_keys)
             self._note_rows(repo, file, layer, new, edited)
             return
-        if edits.seen is None or not _stands_as(edits, layer, old, new):
+        if edits.seen is None or not stands_as(edits, layer, old, new):
             file.drop(edits.layer)
             make_table(repo, file, layer, new)
             return
@@ -376,6 +381,8 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
     merging = held.file.of_merge or repo.git.kart_merge is not None
     if merging and new is not None and can_stay(held.file, edits, old, new):
         return _Plan(path, old, new, edits.all_left())
+    if new is not None and stands_apart(repo, held.file, edits, old, new):
+        return _Plan(path, old, new, replace(edits.all_left(), said={}))
     return _Plan(path, old, new, edits, kept=True)
 
 
@@ -406,66 +413,8 @@ def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
     return _Plan(path, None, new, kept=True)
 
 
-def can_stay(file: LivingStore, edits: LayerEdits, old: Dataset, new: Dataset) -> bool:
-    """Whether rows that were edited can stay where all others become those of a version."""
-    return (
-        edits.seen is not None
-        and edits.schema == old.schema
-        and _stands_as(edits, layer_of(file, new), old, new)
-    )
-
-
-def _change_keys(batch: ChangeBatch, view: Dataset) -> pa.RecordBatch:
-    """Return the key of each change, of whose rows either has it."""
-    names = list(view.key.names)
-    columns = [
-        pc.coalesce(pc.struct_field(batch.new, name), pc.struct_field(batch.old, name))
-        for name in names
-    ]
-    return pa.RecordBatch.from_arrays(columns, names)
-
-
-def changed_among(
-    repo: OpenRepo, keys: pa.RecordBatch, old: Dataset, new: Dataset
-) -> pa.RecordBatch | None:
-    """Return the first of some keys whose rows two versions have differently; None for none."""
-    with repo.settings.open_engine(old.size) as engine:
-        for batch in row_changes(old, new, engine):
-            there = _change_keys(batch, new)
-            found = pc.filter(there, pc.is_valid(partners(there, keys)))
-            if found.num_rows:
-                return found.slice(0, 1)
-    return None
-
-
 def _tree(view: Dataset) -> Any:
     return getattr(view.folder, "tree", None)
-
-
-def _stands_as(edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset) -> bool:
-    """Whether a table can take the rows of another version as it stands."""
-    seen = edits.seen
-    assert seen is not None
-    return (
-        seen.is_whole
-        and "crs" not in seen.said
-        and _same_columns(edits.layer, layer)
-        and bool(new.key)
-        and seen.distrusted is None
-        and old.header.crs == new.header.crs
-    )
-
-
-def _same_columns(old: Layer, new: Layer) -> bool:
-    """Whether a table of one version has the columns of another."""
-    ids = [[field.id for field in each.schema.fields] for each in (old, new)]
-    return (
-        old.schema.names == new.schema.names
-        and old.declared == new.declared
-        and old.fid == new.fid
-        and ids[0] == ids[1]
-        and old.schema.identifier_ids == new.schema.identifier_ids
-    )
 
 
 def _write_rows(
@@ -487,7 +436,7 @@ def _write_rows(
         with repo.settings.open_engine(old.size) as engine:
             for batch in row_changes(old, new, engine):
                 if edits.others:
-                    free = pc.is_null(partners(_change_keys(batch, new), edits.other_keys))
+                    free = pc.is_null(partners(change_keys(batch, new), edits.other_keys))
                     batch = ChangeBatch(pc.filter(batch.data, free))
                 gone = batch.old_rows().select(list(old.key.names))
                 file.remove(seen, edits.layer, _absent(gone, batch))
@@ -500,7 +449,7 @@ def _write_rows(
     for batch in edits.batches:
         for start in range(0, len(batch), BATCH_ROWS):
             piece = batch.slice(start, BATCH_ROWS)
-            touched = _change_keys(piece, new)
+            touched = change_keys(piece, new)
             # What an edit was made of is at hand, so only another version's rows are looked up.
             rows = piece.old_rows() if same else new.rows_with_keys(touched)
             rows = rows if part.inside is None else part.inside.of(rows)
@@ -536,7 +485,7 @@ def write_as_edits(
     """
     before, layer = layer_of(file, old), layer_of(file, new)
     seen, part = file.look(before), part_of(repo, file, old)
-    alike = seen is not None and seen.is_whole and _same_columns(before, layer)
+    alike = seen is not None and seen.is_whole and same_columns(before, layer)
     passed_over = 0
     if alike and seen is not None and old.header.meta != new.header.meta:
         file.describe(seen, layer)

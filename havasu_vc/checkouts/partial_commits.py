@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
-from havasu_vc.checkouts.living_following import can_stay
 from havasu_vc.checkouts.living_lookup import working_copy
+from havasu_vc.checkouts.living_standing import can_stay
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
 from havasu_vc.errors import HavasuError, StateError

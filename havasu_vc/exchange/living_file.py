@@ -41,7 +41,9 @@ from havasu_vc.exchange.living_tables import (
     index_triggers,
     insert_rows,
     list_tables,
+    srs_id_of,
     tables_of_people,
+    tell_system,
     track_triggers,
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
@@ -334,6 +336,7 @@ class LivingFile:
         """Take a table that stands already as that of a dataset, and track it."""
         self.track(layer, seen)
         self._remember_dataset(layer)
+        tell_system(self._database, layer)
         self.settle(seen, layer, None)
 
     def describe(self, seen: Seen, layer: Layer) -> None:
@@ -402,7 +405,8 @@ class LivingFile:
         table: str,
     ) -> None:
         """Give rows that are there other values; geometries that differ, to spare the R-tree."""
-        rows, key_names = layer.encode(batch, self._srs_id(table)), layer.schema.key.names
+        rows = layer.encode(batch, srs_id_of(self._database, table))
+        key_names = layer.schema.key.names
         columns = dict(zip(layer.schema.names, rows.columns, strict=True))
         keys = [columns[name] for name in key_names]
         fids = [known[key] for key in zip(*keys, strict=True)]
@@ -490,7 +494,7 @@ class LivingFile:
         table: str | None = None,
     ) -> tuple[Sequence[Any], np.ndarray | None]:
         """Insert rows; return their feature ids, where they are known, and bounds."""
-        rows = layer.encode(batch, self._srs_id(table or layer.table))
+        rows = layer.encode(batch, srs_id_of(self._database, table or layer.table))
         columns = list(rows.columns)
         names = list(layer.schema.names)
         if fids is not None:
@@ -501,11 +505,6 @@ class LivingFile:
             known = all(number is not None for number in numbers)
             self._remember_exact(layer, batch, numbers if known else None, table or layer.table)
         return numbers, rows.bounds
-
-    def _srs_id(self, table: str) -> int:
-        query = "SELECT srs_id FROM gpkg_geometry_columns WHERE lower(table_name) = lower(?)"
-        row = self._database.execute(query, (table,)).fetchone()
-        return int(row[0]) if row else 0
 
     def _remember_exact(
         self, layer: Layer, batch: pa.RecordBatch, fids: Sequence[int] | None, table: str

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from havasu_vc.exchange.edit_state import TableColumn, table_columns
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.living_tables import COLUMN, FileNames
+from havasu_vc.exchange.living_tables import COLUMN, UNDEFINED, FileNames
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
@@ -155,7 +155,8 @@ def _said(database: sqlite3.Connection, layer: Layer, table: str) -> dict[str, s
     if (now := _text(description)) != layer.said("description"):
         found["description"] = now
     main = layer.geometry
-    if main is not None and main.geometry is not None and srs_id not in (None, 0, -1):
+    says_one = srs_id not in (None, 0, -1) and definition != UNDEFINED
+    if main is not None and main.geometry is not None and says_one:
         known = main.geometry.crs
         same = code == known and code.startswith("EPSG:")
         if not same and not _same_words(layer.header.crs.get(known or "", ""), definition):

@@ -47,6 +47,7 @@ __all__ = [
     "KART",
     "MANY_PAGES",
     "OURS",
+    "UNDEFINED",
     "FileNames",
     "add_functions",
     "attach_metadata",
@@ -62,12 +63,18 @@ __all__ = [
     "index_triggers",
     "insert_rows",
     "list_tables",
+    "srs_id_of",
     "tables_of_people",
+    "tell_system",
     "track_triggers",
 ]
 
 EXACT = "gpkg_havasu_vc_exact"
 METADATA = "metadata.xml"
+UNDEFINED = "undefined"
+"""The definition of a system of coordinates that no definition of the older kind can state."""
+_NEWER_WORDS = "definition_12_063"
+"""The column in which GDAL states such systems."""
 _NAMESPACE = re.compile(r"\sxmlns(:gmd)?=[\"']([^\"']+)[\"']")
 _NO_STANDARD = "http://www.isotc211.org/2005/gmd"
 COLUMN = "application/x-havasu-vc-column;id="
@@ -305,13 +312,44 @@ def _identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str |
     return f"{layer.table}: {title}"
 
 
+def tell_system(database: sqlite3.Connection, layer: Layer) -> None:
+    """Say what a layer's system of coordinates is, where GDAL says it in newer words alone.
+
+    Kart reads the older ones, and takes a table without them for one that lost its system.
+    """
+    known = "SELECT definition FROM gpkg_spatial_ref_sys WHERE srs_id = ?"
+    crs = layer.crs
+    if crs is not None and database.execute(known, (crs.srid,)).fetchone() == (UNDEFINED,):
+        database.execute(
+            "UPDATE gpkg_spatial_ref_sys SET definition = ? WHERE srs_id = ?", (crs.wkt, crs.srid)
+        )
+
+
+def srs_id_of(database: sqlite3.Connection, table: str) -> int:
+    """Return the number of the system of coordinates that a table is in."""
+    query = "SELECT srs_id FROM gpkg_geometry_columns WHERE lower(table_name) = lower(?)"
+    row = database.execute(query, (table,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _add_system(database: sqlite3.Connection, crs: Crs) -> None:
     authority, _, code = crs.identifier.rpartition(":")
     number = int(code) if code.isdecimal() and len(code) < 10 else crs.srid
     name = crs.wkt.partition('"')[2].partition('"')[0] or crs.identifier
+    said = {
+        "srs_name": name,
+        "srs_id": crs.srid,
+        "organization": authority or "NONE",
+        "organization_coordsys_id": number,
+        "definition": crs.wkt,
+    }
+    query = "SELECT 1 FROM pragma_table_info('gpkg_spatial_ref_sys') WHERE name = ?"
+    if database.execute(query, (_NEWER_WORDS,)).fetchone():
+        said[_NEWER_WORDS] = UNDEFINED
     database.execute(
-        "INSERT OR REPLACE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)",
-        (name, crs.srid, authority or "NONE", number, crs.wkt),
+        f"INSERT OR REPLACE INTO gpkg_spatial_ref_sys ({', '.join(said)}) "
+        f"VALUES ({', '.join('?' * len(said))})",
+        tuple(said.values()),
     )
 
 

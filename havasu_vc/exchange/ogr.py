@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
+from havasu_vc.exchange.gpkg_words import declared_key, own_metadata, own_title, own_words
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
@@ -181,13 +182,15 @@ def _info(file: VectorFile, layer: str) -> dict[str, Any]:
 
 
 def _geometry_column(
-    file: VectorFile, info: dict[str, Any], crs: CrsNames, *, as_multi: bool
+    file: VectorFile, layer: str, info: dict[str, Any], crs: CrsNames, *, for_kart: bool
 ) -> GeometryColumn:
     """Return how geometries of a layer are: their system, under its name, and their shape."""
     said = info["crs"]
     known = said if said and not any(word in said for word in _UNDEFINED) else None
+    if known is not None and for_kart:
+        known = own_words(file, layer, known)
     identifier = crs.name(known, file.shown_path)
-    return GeometryColumn(crs=identifier, shape=_shape(file, info, as_multi=as_multi))
+    return GeometryColumn(crs=identifier, shape=_shape(file, info, as_multi=for_kart))
 
 
 def _ordered(
@@ -212,13 +215,14 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     crs = CrsNames(options.crs)
     geometries = {}
     if geometry is not None:
-        column = _geometry_column(file, info, crs, as_multi=options.for_kart)
+        column = _geometry_column(file, layer, info, crs, for_kart=options.for_kart)
         geometries[names[geometry]] = column
     as_karts = file.driver == "ESRI Shapefile" and options.for_kart
     first = options.primary_key if as_karts else None
     ordered = _ordered(fields, fid, geometry, first=first or ())
     plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
-    hint = () if fid is None else (names[fid],)
+    numbers = () if fid is None else (names[fid],)
+    hint = numbers or declared_key(file, layer, names)
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     rows = int(info["features"]) if int(info["features"]) >= 0 else None
@@ -238,12 +242,11 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
-    title = metadata.get("IDENTIFIER") or None
     return OgrSource(
         name=layer,
         schema=layout.schema,
         crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
-        title=_title(file, layer, title, options),
+        title=own_title(file, layer, metadata, options),
         description=metadata.get("DESCRIPTION") or None,
         rows=rows,
         input_bytes=file.input_bytes,
@@ -251,49 +254,14 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         notes=(
             *times.notes,
             *_rounding_notes(file, layer, arrow, fields),
-            *_number_notes(hint, layout.schema.names, options.primary_key or ()),
+            *_number_notes(numbers, layout.schema.names, options.primary_key or ()),
         ),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
         declared={names[name]: f"text({size})" for name, size in _lengths(arrow).items()},
-        xml=_xml(file, layer),
+        xml=own_metadata(file, layer),
         unnamed=None if geometry is None or info["geometry_name"] else names[geometry],
     )
-
-
-_XML = """
-SELECT m.metadata FROM gpkg_metadata m JOIN gpkg_metadata_reference r ON r.md_file_id = m.id
-WHERE lower(r.table_name) = lower(?) AND r.column_name IS NULL AND r.row_id_value IS NULL
-  AND m.mime_type IN ('text/xml', 'application/xml') AND length(m.metadata) < 10000000
-ORDER BY m.id LIMIT 1
-"""
-
-
-def _title(file: VectorFile, layer: str, said: str | None, options: SourceOptions) -> str | None:
-    """Return the title of a layer; one that is its name says nothing, and Kart keeps it."""
-    if said != layer and said is not None:
-        return said
-    if not (options.for_kart and file.driver == "GPKG"):
-        return None
-    query = "SELECT identifier FROM gpkg_contents WHERE table_name = ?1 AND identifier = ?1"
-    return _asked(file, query, layer)
-
-
-def _xml(file: VectorFile, layer: str) -> str | None:
-    """Return the metadata in XML that a GeoPackage has of a layer."""
-    if file.driver != "GPKG":
-        return None
-    return _asked(file, _XML, layer)
-
-
-def _asked(file: VectorFile, query: str, layer: str) -> str | None:
-    """Return the first text that a GeoPackage answers about a layer; None where it does not say."""
-    try:
-        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
-            row = database.execute(query, (layer,)).fetchone()
-    except sqlite3.Error:
-        return None  # it has no such tables
-    return str(row[0]) if row and row[0] else None
 
 
 def _lengths(arrow: pa.Schema) -> dict[str, int]:

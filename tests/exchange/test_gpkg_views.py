@@ -1,5 +1,6 @@
 """What a GeoPackage works out is imported where it ends, whatever functions it uses."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pyogrio.raw
 import pytest
 import shapely
 
+from havasu_vc import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.support.templates import empty_repo
 
@@ -66,3 +68,27 @@ def test_what_does_not_end_is_refused_and_the_rest_is_to_be_had(tmp_path: Path) 
     refused = invoke(["-C", repo.path, "import", file, "--layer", "shown"])
     assert refused.exit_code and "'shown'" in refused.stderr and "too long" in refused.stderr
     succeed(invoke(["-C", repo.path, "import", file, "--layer", "points"]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "key"),
+    [
+        ("code TEXT PRIMARY KEY NOT NULL, name TEXT", "('b', 'x'), ('a', NULL)", ["code"]),
+        ('name TEXT, "the, ""code""" TEXT PRIMARY KEY', "('x', 'b')", ['the, "code"']),
+        ("code TEXT PRIMARY KEY, name TEXT", "('b', 'x'), (NULL, 'y')", []),
+        ("code TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (name, code)", "('b', 'x')", []),
+    ],
+)
+def test_a_table_says_its_key_of_text(
+    tmp_path: Path, columns: str, rows: str, key: list[str]
+) -> None:
+    table, values = f"CREATE TABLE shown ({columns})", f"INSERT INTO shown VALUES {rows}"
+    file = package(tmp_path / "codes.gpkg", table, values)
+    repo = empty_repo(tmp_path / "repo")
+
+    result = invoke(["-C", repo.path, "import", file, "--layer", "shown", "-o", "json"])
+    said = json.loads(succeed(result).stdout)["havasu.import/v1"]
+
+    told = said["understood"]["shown"]
+    assert (told["key"], told["keyFrom"]) == (key, "file" if key else None)
+    assert Repo.open(repo.path).dataset("shown").key.names == tuple(key)

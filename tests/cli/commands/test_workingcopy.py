@@ -574,6 +574,31 @@ def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, 
     assert rows(repo, "name", "shops") == [("baker",)]
 
 
+def test_edits_stay_edits_of_an_import_that_leaves_their_rows_alone(
+    run: Run, edit: Edit, repo: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "points.csv"
+    source.write_text(SECOND.replace("TWO", "zwei"))
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine')")
+    edited = {"points": {"feature": {"inserts": 1, "updates": 1}}}
+
+    result = succeed(run("import", source, "--replace", "--crs", "EPSG:4326", "-m", "Release"))
+
+    assert "not committed" not in result.stderr
+    assert [(1, "uno"), (2, "zwei"), (9, "nine")] == [
+        row for row in rows(repo) if row[0] in (1, 2, 9)
+    ]
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["changes"] == edited
+    # A row that both have otherwise is a question for a merge of rows.
+    edit("UPDATE points SET name = 'deux' WHERE id = 2")
+    source.write_text(SECOND.replace("TWO", "dos"))
+    result = succeed(run("import", source, "--replace", "--crs", "EPSG:4326", "-m", "Release"))
+    assert "points has edits that are not committed" in result.stderr
+    assert (2, "deux") in rows(repo)
+
+
 @pytest.mark.thorough
 def test_edits_are_compared_with_any_revision(run: Run, edit: Edit) -> None:
     edit("UPDATE points SET name = 'uno' WHERE id = 1")
