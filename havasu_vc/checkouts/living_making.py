@@ -188,8 +188,9 @@ def choose_datasets(
     git, known = repo.git, repo.folders(repo.head())
     for path in (*take, *leave):
         if path not in known or not (known[path].marker in TABLES or is_tile_set(known[path])):
+            what = "" if path in take else " to leave out"
             raise InvalidArgumentError(
-                f"No dataset {path} at HEAD",
+                f"No dataset {path}{what} at HEAD",
                 hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
             )
     if both := set(take) & set(leave):

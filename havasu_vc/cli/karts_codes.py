@@ -139,5 +139,8 @@ CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     (_MAKING, ErrorKind.NOT_YET_SUPPORTED, ".+, not at ", 2),
     (_MAKING, ErrorKind.STORAGE, "postgresql:.+ cannot be reached: ", 60),
     ("checkout", ErrorKind.NO_SPATIAL_FILTER, "", 30),
+    ("switch", ErrorKind.NO_BRANCH, "a branch is expected, and .+ is one of a remote", 2),
+    ("import", ErrorKind.INVALID_FILE, r".+\.tiff?: ", 2),
+    ("import", ErrorKind.INVALID_FILE, r".+\.shp: not a ", 48),
 )
 """Those that hold only where this program is called `kart`."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.errors import HavasuError, NotYetSupportedError
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.karts_results import HOW_TO_GO_ON, OF_HIDDEN
+from havasu_vc.errors import HavasuError, NotYetSupportedError, SpatialFilterConflictError
 from havasu_vc.repo.filter_texts import split_filter
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "filters_as_kart",
     "filters_of_edits",
+    "hidden_keys_told",
     "refuse_keys_of_patterns",
     "refused_parts",
     "tell_how_to_part",
@@ -71,6 +75,20 @@ def warn_of_filters(filters: Sequence[str], is_there: Callable[[str], bool]) -> 
     return bool(nothing)
 
 
+@contextmanager
+def hidden_keys_told() -> Iterator[None]:
+    """Tell as Kart does, before the error that says it, which keys a spatial filter hides."""
+    try:
+        yield
+    except SpatialFilterConflictError as error:
+        if is_called_kart():
+            click.echo(OF_HIDDEN, err=True)
+            for each in re.split(r"(?= In dataset )", error.message)[1:]:
+                click.echo(f" {visible(each)}", err=True)
+            click.echo(HOW_TO_GO_ON, err=True)
+        raise
+
+
 def refuse_keys_of_patterns(filters: Sequence[str]) -> None:
     """Refuse filters of `log` that Kart refuses: of rows of every dataset that a pattern means."""
     if is_called_kart() and any("*" in each and split_filter(each)[2] for each in filters):
@@ -82,9 +100,16 @@ def refuse_keys_of_patterns(filters: Sequence[str]) -> None:
 def refused_parts(repo: Repo, filters: Sequence[str], source: str | None) -> HavasuError | None:
     """Return why Kart restores nothing where the columns of a table are edited.
 
-    That is so of any other version of it, and of parts of it but all rows.
+    That is so of any other version of it, and of parts of it but all rows. A dataset that is at
+    one end alone is restored by a commit alone.
     """
     elsewhere = source is not None and repo.commit_info(source).id != repo.head().commit
+    if source is not None and elsewhere and repo.workspace.living is not None:
+        lone = set(repo.datasets()) ^ set(repo.datasets(source))
+        named = {each.partition(":")[0].strip("/") for each in filters}
+        if lone := {path for path in lone if not filters or path in named}:
+            what = "datasets cannot be restored as they are elsewhere"
+            return NotYetSupportedError(f"{what}: {', '.join(sorted(lone))}")
     parts = [each for each in filters if ":" in each and split_filter(each)[1:] != ("feature", "")]
     if not (parts or elsewhere) or repo.workspace.living is None:
         return None

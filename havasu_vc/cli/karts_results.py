@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["SAID"]
+__all__ = ["HOW_TO_GO_ON", "OF_HIDDEN", "SAID"]
+
+OF_HIDDEN = (
+    "Warning: Some primary key values of newly-inserted features in the working copy conflict "
+    "with other features outside the spatial filter - if committed, they would overwrite "
+    "those features."
+)
+HOW_TO_GO_ON = (
+    "  To continue, change the primary key values of those features, or specify "
+    "--allow-spatial-filter-conflicts."
+)
+"""The beginning and the end of what Kart says of such rows."""
 
 _COUNTS = r"  \S.*: [\d,]+ (insert|update|delete).*"
 SAID: tuple[tuple[str, str, str], ...] = (
@@ -17,10 +28,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     (
         "diff",
         r"Note: Warning: inserted rows have keys of rows outside .* committed\. (In dataset .*)",
-        r"Warning: Some primary key values of newly-inserted features in the working copy conflict "
-        r"with other features outside the spatial filter - if committed, they would overwrite "
-        r"those features.\n  \1\n  To continue, change the primary key values of those features, "
-        r"or specify --allow-spatial-filter-conflicts.",
+        rf"{OF_HIDDEN}\n  \1\n{HOW_TO_GO_ON}",
     ),
     ("merge pull", r"  \S.*: (?!.*conflict).+", ""),
     ("restore", r"  \S.*: .+", ""),

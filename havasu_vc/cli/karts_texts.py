@@ -62,7 +62,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "restore",
-        "edited columns cannot be restored as they are elsewhere: (.+)",
+        "(?:edited columns|datasets) cannot be restored as they are elsewhere: (.+)",
         "Sorry, this operation is not yet supported when there are structural changes. Structural "
         r"changes are affecting:\n\1",
     ),
@@ -216,13 +216,25 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("switch", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
     (
         "checkout",
-        "No dataset (.+) at HEAD",
+        "No dataset (.+) to leave out at HEAD",
         r"Invalid value for not-dataset: No dataset \1 at commit HEAD",
+    ),
+    (
+        "checkout",
+        "No dataset (.+) at HEAD",
+        r"Invalid value for dataset: No dataset \1 at commit HEAD",
     ),
     (
         "merge",
         "a merge of Kart's, of .+, is half done",
         "A merge is already ongoing - see `kart merge --abort` or `kart merge --continue`",
+    ),
+    (
+        "export",
+        "a merge of Kart's, of .+, is half done",
+        "`table-export DATASET [EXPORT_TYPE:]DESTINATION table-export` does not work while the "
+        'Kart repo is in "merging" state.\n'
+        "Use `kart merge --abort` to abandon the merge and get back to the previous state.",
     ),
     (
         "",
@@ -276,7 +288,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("commit", "there is no dataset '.+' at HEAD", "No changes to commit"),
     (
-        "add-dataset commit data merge mv pull",
+        "add-dataset apply commit data merge mv pull",
         "the message is empty; nothing is committed",
         "Aborting commit due to empty commit message.",
     ),
@@ -375,6 +387,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("clone", r"git says: (.+)", r"fatal: \1\nError: Error calling git clone"),
     ("init", r"git says: (.+)", r"fatal: \1\nError: Error calling git init"),
     ("switch", r"there is no branch '(.+)'", r"Branch '\1' not found."),
+    (
+        "switch",
+        "a branch is expected, and '(.+)' is one of a remote",
+        r"Invalid value for refish: A branch is expected, got remote branch \1",
+    ),
     ("switch", r"Missing argument 'BRANCH'\.", "Missing argument: REFISH"),
     ("apply", r"there is no branch '(.+)'", r"No such ref refs/heads/\1"),
     ("restore", r"no commit is named '(.+)'", r"\1 is not a commit or tree"),

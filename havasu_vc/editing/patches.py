@@ -83,6 +83,8 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
         "a patch is one text, which this process reads: it applies the rows too, without Spark"
     )
     text = patch.message if request.message is None else request.message
+    if request.needs_message and request.commit and not (text or "").strip():
+        raise InvalidArgumentError("the message is empty; nothing is committed")
     with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
         edits: list[TreeEdit] = []

@@ -35,6 +35,8 @@ class PatchRequest:
     """Whether to commit it; else it is tried, or made in the working copy."""
     rows_left_out: bool = False
     """Take a patch that says only whether rows changed, and make its other changes."""
+    needs_message: bool = False
+    """Refuse to commit a patch without a message."""
     limit: int | None = None
     """Take patches up to this size, such as 1G."""
 

@@ -13,6 +13,7 @@ from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.datasets.tile_sets import TILES, folder_of_tile, is_tile_set, tile_changes
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, RevisionNotFoundError
 from havasu_vc.looking.commit_values import info_of, with_notes
+from havasu_vc.looking.other_files import paths_matching
 from havasu_vc.looking.requests import LogRequest, SeekRequest
 from havasu_vc.model.commits import ChangeCounts, CommitInfo
 from havasu_vc.repo.filter_texts import is_inside, split_filter
@@ -139,8 +140,11 @@ def _expanded(
     for text in filters:
         pattern, colon, rest = text.partition(":")
         known = {path for each in starts for path in repo.folders(each)} if "*" in pattern else ()
-        matching = sorted(path for path in known if fnmatchcase(path, pattern))
-        found |= dict.fromkeys(path + colon + rest for path in matching or [pattern])
+        matching = {path for path in known if fnmatchcase(path, pattern)}
+        if "*" in pattern and not colon and repo.git.follows_kart:
+            trees = {each.tree for each in starts if each.tree}
+            matching |= {path for tree in trees for path in paths_matching(repo, tree, pattern)}
+        found |= dict.fromkeys(path + colon + rest for path in sorted(matching) or [pattern])
     return tuple(found)
 
 

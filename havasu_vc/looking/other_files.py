@@ -17,7 +17,7 @@ from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.revisions import resolve_compared
 from havasu_vc.store.trees import TREE, find_entry, read_entries
 
-__all__ = ["file_changes"]
+__all__ = ["file_changes", "paths_matching"]
 
 _LINK = b"160000"
 _OF_KART = (KART_VERSION, OLD_VERSION)
@@ -45,6 +45,12 @@ def file_changes(repo: OpenRepo, request: FileChangesRequest) -> tuple[FileChang
             sides = (blobs[0], blobs[1])
         found.append(FileChange(path, before, after, sides))
     return tuple(sorted(found, key=lambda change: change.path))
+
+
+def paths_matching(repo: OpenRepo, tree: str, pattern: str) -> list[str]:
+    """Return the files beside the datasets of a tree whose paths a pattern matches."""
+    found = _differing(repo.git.objects, "", EMPTY_TREE, tree)
+    return [path for path, _, _ in found if path not in _OF_KART and fnmatchcase(path, pattern)]
 
 
 def _is_wanted(path: str, filters: Sequence[str]) -> bool:

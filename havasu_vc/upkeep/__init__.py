@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.annotations import annotate as annotate
     from havasu_vc.upkeep.feature_envelopes import Indexed as Indexed
     from havasu_vc.upkeep.feature_envelopes import index_features as index_features
+    from havasu_vc.upkeep.garbage import waits_for_objects as waits_for_objects
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import fsck_working_copy as fsck_working_copy
     from havasu_vc.upkeep.maintenance import gc as gc
@@ -35,6 +36,7 @@ __getattr__ = loads(
     {
         "annotations": ["annotate"],
         "feature_envelopes": ["Indexed", "index_features"],
+        "garbage": ["waits_for_objects"],
         "maintenance": ["fsck", "fsck_working_copy", "gc", "optimize"],
         "pruning": ["prune_remote"],
         "repairing": ["last_version", "repair"],

@@ -40,6 +40,7 @@ __all__ = [
     "collect_roots",
     "delete_unreached",
     "reachable_files",
+    "waits_for_objects",
 ]
 
 GRACE_SECONDS = 14 * 24 * 60 * 60
@@ -254,6 +255,25 @@ def _noted_ids(repository: GitRepository) -> Iterator[ObjectId]:
             if path.is_file() and path.stat().st_size <= _MOST_BYTES:
                 for found in _ID.findall(path.read_bytes()):
                     yield found.decode()
+
+
+def waits_for_objects(repository: GitRepository) -> bool:
+    """Whether anything noted here, such as a merge that waits, has objects that no ref reaches."""
+    if repository.kart_merge is not None:
+        return True
+    noted = [each for each in sorted(set(_noted_ids(repository))) if _is_there(repository, each)]
+    if not noted:
+        return False
+    reached = ("--not", "--all", "--reflog")
+    return bool(repository.git("rev-list", "--max-count=1", "--objects", *noted, *reached).text)
+
+
+def _is_there(repository: GitRepository, identity: ObjectId) -> bool:
+    try:
+        repository.objects.read(identity)
+    except CorruptDatasetError:
+        return False  # noted once, pruned since
+    return True
 
 
 def _lone_trees(repository: GitRepository, noted: Iterable[ObjectId]) -> Iterator[ObjectId]:

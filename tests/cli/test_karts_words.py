@@ -449,6 +449,35 @@ clean: apply easy.json --ref main
 clean: apply easy.json --ref main --amend
 clean: apply easy.json --ref easy --amend
 clean: commit-files -m x a.txt=hello --ref refs/heads/easy --amend
+clean: gc --auto
+clean: gc --prune=now
+clean: gc --aggressive --quiet
+clean: switch refs/heads/main
+clean: switch refs/heads/side
+remote: switch origin/easy
+remote: gc --auto
+clean: checkout --dataset=nosuch
+without: checkout --dataset=nosuch
+clean: apply wordless.json
+clean: apply wordless.json --no-commit
+merging: export table x.gpkg
+clean: init new --import nosuch.gpkg
+clean: init new --import GPKG:nosuch.gpkg
+files: log 'a*' -o text:%s
+files: log '*' -o text:%s
+files: log -o text:%s -- '*.txt'
+untracked: restore -s HEAD^ table:feature:1
+grown: restore -s v1
+grown: restore -s v1 other
+grown: restore -s v1 other:feature:1
+grown: restore -s v1 table
+clean: create-workingcopy x.txt
+clean: create-workingcopy foo://bar
+clean: create-workingcopy mssql://nosuch
+hidden: commit -m x
+hidden: diff -o quiet
+hidden: diff points -o text
+hidden: commit -m x --allow-spatial-filter-conflicts
 """
 
 
@@ -471,6 +500,21 @@ def _make_others(folder: Path) -> None:
     _write(folder / "untracked", "CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)")
     _write(folder / "untracked", "INSERT INTO other VALUES (1, 'a')")
     succeed(invoke(["-C", folder / "files", "commit-files", "-m", "x", "a.txt=hello"]))
+    shutil.copytree(clean, folder / "remote", symlinks=True)
+    run_git("remote", "set-url", "origin", str(clean), cwd=folder / "remote")
+    succeed(invoke(["-C", folder / "remote", "fetch"]))
+    shutil.copytree(folder / "untracked", folder / "grown", symlinks=True)
+    succeed(invoke(["-C", folder / "grown", "add-dataset", "other", "-m", "Other"]))
+    hidden = folder / "hidden"
+    (folder / "points.csv").write_text("id,x,y\n1,1,1\n2,5,5\n")
+    succeed(invoke(["init", "--kart", hidden]))
+    how = ["--primary-key", "id", "--csv-lon", "x", "--csv-lat", "y", "--crs", "EPSG:4326"]
+    succeed(invoke(["-C", hidden, "import", folder / "points.csv", *how]))
+    run_git("config", "kart.workingcopy.location", "copy.gpkg", cwd=hidden)
+    area = "EPSG:4326;POLYGON((0 0,2 0,2 2,0 2,0 0))"
+    succeed(invoke(["-C", hidden, "create-workingcopy", "--spatial-filter", area]))
+    _write(hidden, "DROP TRIGGER rtree_points_geom_insert")
+    _write(hidden, "INSERT INTO points (id, x) VALUES (2, 7)")
     words = ["ten", "two", "one", "six"]
     succeed(invoke(["init", "--kart", worded]))
     for branch in ("main", "side", "ours"):
@@ -513,6 +557,8 @@ def _make(folder: Path) -> None:
         run("create-patch", "easy", "--diff-format", "no-data-changes")
     )
     (clean / "header.json").write_text(run("create-patch", "easy", "--diff-format", "none"))
+    wordless = (clean / "easy.json").read_text().replace('"easy",', '"",', 1)
+    (clean / "wordless.json").write_text(wordless)
     (clean / "bad.json").write_text("{nope")
     (clean / "none.json").write_text('{"kart.patch/v1": {}}')
     run_git("remote", "add", "origin", "/no/such/place", cwd=clean)

@@ -17,7 +17,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.editor import asks_editor, can_edit, edit_message
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_filters import filters_of_edits
+from havasu_vc.cli.karts_filters import filters_of_edits, hidden_keys_told
 from havasu_vc.cli.options import (
     PLACE,
     Command,
@@ -171,7 +171,8 @@ class _Commit:
                 allow_empty=request.allow_empty,
                 allow_broken=request.allow_broken,
             )
-            return repo.workspace.commit.by(asked)
+            with hidden_keys_told():
+                return repo.workspace.commit.by(asked)
         if is_table(request.file):
             return repo.workspace.commit_from(
                 str(request.file),

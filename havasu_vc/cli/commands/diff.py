@@ -70,7 +70,7 @@ def command(
     if invocation.quiet and options.output_format == "text":
         # As of `git diff --quiet`, the exit code tells.
         options = replace(options, output_format="quiet", summary=None, only_feature_count=None)
-    repo = invocation.open_repo()
+    repo = _warning(invocation, options).open_repo()
     if file is not None:
         asked = revisions_and_filters(context, repo, arguments)
         return _of_file(invocation, repo, file, asked, options)
@@ -103,6 +103,12 @@ def command(
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+def _warning(invocation: Invocation, options: DiffOptions) -> Invocation:
+    """Return what tells of rows in the way, which in Kart `-o quiet` does not."""
+    silent = is_called_kart() and options.output_format == "quiet"
+    return replace(invocation, quiet=True) if silent else invocation
 
 
 def _require_copy(repo: Repo) -> None:

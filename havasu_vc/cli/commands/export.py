@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.arguments import parse_dataset_at, parse_names
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted, format_counts
@@ -221,6 +221,7 @@ def command(
     havasu-vc export parcels changes.csv --changes v1...HEAD
     """
     repo = invocation.open_repo()
+    stop_while_merging(repo.git)
     known = repo.datasets() if "@" in request.dataset else ()
     asked, into = _asked(replace(request, parquet=parquet, gdal=gdal), ref, known)
     path, file, chosen = asked.dataset, asked.file, asked.format

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,13 @@ from havasu_vc.cli.commands.import_ import (
 from havasu_vc.cli.invocation import Invocation, require_no_file
 from havasu_vc.cli.karts_import import in_karts_order
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
-from havasu_vc.errors import NotYetSupportedError, SourceNotFoundError, StateError, StorageError
+from havasu_vc.errors import (
+    HavasuError,
+    NotYetSupportedError,
+    SourceNotFoundError,
+    StateError,
+    StorageError,
+)
 from havasu_vc.library import Repo
 from havasu_vc.transfer import ImportRequest
 
@@ -94,13 +102,17 @@ def command(
     repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
     if repo.git.is_kart or kart:
         stand_in()
-    _tell_made(invocation, repo, bare=bare, empty=source is None)
+    tell = partial(_tell_made, invocation, repo, bare=bare, empty=source is None)
+    later = is_called_kart() and source is not None  # Kart looks for the source first
+    if not later:
+        tell()
     invocation.note_system()
     _plan(invocation, repo, location, limits)
     imported: Imported | None = None
     if source is not None:
         asked = ImportRequest(parse_source(source), all_layers=True, message=message)
-        imported = _import(invocation, repo, with_key(asked, primary_key), place)
+        asked = with_key(asked, primary_key)
+        imported = _import(invocation, repo, asked, place, tell if later else None)
         if not no_checkout:
             make_karts_copy(invocation, repo)
     value: Initialized = {
@@ -165,8 +177,14 @@ def _limits(text: str, folder: Path) -> SpatialFilter:
     return limits
 
 
-def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Path) -> Imported:
-    """Take all layers of a source into a repository that was just made."""
+def _import(
+    invocation: Invocation,
+    repo: Repo,
+    asked: ImportRequest,
+    place: Path,
+    tell_made: Callable[[], None] | None,
+) -> Imported:
+    """Take all layers of a source into a repository that was just made, of which it may tell."""
     source = str(asked.location)
     begin = time.monotonic()
     try:
@@ -175,6 +193,12 @@ def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, place: Pat
         if is_called_kart():
             _take_back(repo, place)
         raise
+    except HavasuError:
+        if tell_made is not None:
+            tell_made()
+        raise
+    if tell_made is not None:
+        tell_made()
     tell_import(invocation, repo, result, source, seconds=time.monotonic() - begin)
     return import_object(result)
 

@@ -97,7 +97,7 @@ def create_patch(
     ),
     message=Spelt("-m --message", metavar="TEXT", multiple=True, parse=join_message),
     limit=Spelt("--max-size", metavar="SIZE", type=click.STRING, parse=parse_size),
-    without=("source", "rows_left_out"),
+    without=("source", "rows_left_out", "needs_message"),
 )
 @click.option("--amend", is_flag=True, help="Commit in the place of the branch's commit.")
 @engine_option
@@ -130,8 +130,8 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
 
 
 def _as_kart(request: PatchRequest) -> PatchRequest:
-    """Return what Kart makes of a request: it leaves aside that rows changed, where they lack."""
+    """Return what Kart makes of a request: a message is needed, lacking rows are not."""
     if not request.commit and request.ref is not None:
         raise click.UsageError("--no-commit and --ref are incompatible")
     empty = request.allow_empty or not request.commit
-    return replace(request, allow_empty=empty, rows_left_out=True)
+    return replace(request, allow_empty=empty, rows_left_out=True, needs_message=True)

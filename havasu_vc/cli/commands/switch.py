@@ -116,7 +116,18 @@ def _print(invocation: Invocation, repo: Repo, *, created: bool) -> None:
 def _to_branch(repo: Repo, request: SwitchRequest, *, guess: bool) -> SwitchRequest:
     """Return the request for the branch that is named, here or at a remote."""
     name = request.target
+    here = repo.head_branch
+    if is_called_kart() and here is not None and name == f"refs/heads/{here}":
+        return replace(request, target=here)
     goal = find_goal(repo, name, remotes=guess)
+    if not goal.is_branch and any(each.name == name for each in repo.branches(remote=True)):
+        raise NoBranchError(
+            f"a branch is expected, and {name!r} is one of a remote",
+            hints=(
+                f"`havasu-vc switch {shlex.quote(name.partition('/')[2])}` makes one that "
+                "follows it",
+            ),
+        )
     if not goal.is_branch and goal.name != name:
         raise NoBranchError(
             f"a branch is expected, and before this HEAD was on commit {goal.name[:10]}",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -23,11 +24,13 @@ from havasu_vc.cli.options import (
     json_option,
     message_options,
 )
+from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import print_commit, tell_commit
 from havasu_vc.errors import NoChangesError, NoWorkingCopyError
+from havasu_vc.library import Repo
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest
+from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest, waits_for_objects
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Removed, Upgraded
@@ -204,7 +207,8 @@ def repair(invocation: Invocation, /, request: RepairRequest) -> None:
         tell_commit(invocation, repo, result)
 
 
-@click.command("gc", cls=Command)
+@click.command("gc", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--grace-days",
     type=click.FloatRange(0),
@@ -215,14 +219,27 @@ def repair(invocation: Invocation, /, request: RepairRequest) -> None:
 @click.option("--prune-now", is_flag=True, help="The same as --grace-days 0.")
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")
 @json_option
-@click.pass_obj
-def gc(invocation: Invocation, grace_days: float, prune_now: bool, dry_run: bool) -> None:
+@click.pass_context
+def gc(
+    context: click.Context,
+    arguments: tuple[str, ...],
+    grace_days: float,
+    prune_now: bool,
+    dry_run: bool,
+) -> int:
     """Remove data files that nothing needs any more, and pack git's objects anew.
 
     Needed is what a branch, tag, reflog, stash, index, work tree or unfinished merge
-    reaches. Objects of a repository of Kart's are left to `git gc`.
+    reaches. Objects of a repository of Kart's are left to `git gc`: called `kart`, that runs as
+    well, with each ARGUMENT that it has, but removes nothing while anything waits for it.
     """
+    invocation: Invocation = context.obj
+    if arguments and not is_called_kart():
+        _refuse(arguments[0], context)
     repo = invocation.open_repo()
+    by_git = is_called_kart() and repo.git.is_kart and not dry_run
+    if arguments and not by_git:
+        _refuse(arguments[0], context)
     result = repo.gc(grace_days=0.0 if prune_now else grace_days, dry_run=dry_run)
     value: Removed = {
         "files": result.files,
@@ -238,6 +255,23 @@ def gc(invocation: Invocation, grace_days: float, prune_now: bool, dry_run: bool
         invocation.say(f"Packed git's objects anew: {format_size(result.packed)} less")
     if result.kept_young:
         invocation.say(f"{counted(result.kept_young, 'file')} unneeded, kept for now: too young")
+    return _gc_by_git(invocation, repo, arguments) if by_git else 0
+
+
+def _refuse(argument: str, context: click.Context) -> NoReturn:
+    if argument.startswith("-"):
+        raise click.NoSuchOption(argument.partition("=")[0], ctx=context)
+    raise click.UsageError(f"Got unexpected extra argument ({argument})", context)
+
+
+def _gc_by_git(invocation: Invocation, repo: Repo, arguments: Sequence[str]) -> int:
+    """Have git pack a repository of Kart's, as Kart does, and return its exit code."""
+    quiet = ["--quiet"] if invocation.quiet else []
+    # The last counts. What waits, git does not know to be needed.
+    kept = ["--no-prune"] if waits_for_objects(repo.git) else []
+    return show_git(
+        ["gc", *quiet, *arguments, *kept], repo.git, color=invocation.color, pager=False
+    )
 
 
 @click.command("upgrade", cls=Command)

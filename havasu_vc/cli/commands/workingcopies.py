@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.checkouts import require_place
 from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
 from havasu_vc.cli.completing import complete_revisions
@@ -82,6 +83,9 @@ def create_workingcopy(
     if parts == "file-system":
         _tell_files(invocation, repo)
         return
+    if location is not None and is_called_kart() and repo.git.is_kart:
+        _require_commit(repo)
+        require_place(location, asked=True)
     delete = _may_go(repo, delete, location)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)
