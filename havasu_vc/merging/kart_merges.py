@@ -131,7 +131,7 @@ def _named(repo: OpenRepo, merge: KartMerge, found: DatasetConflicts) -> Dataset
         name: choice
         for name, choice in found.items.items()
         if choice is not None
-        or name == DATASET
+        or (name == DATASET and waiting)
         or any(path.endswith(f"/meta/{name}") for path in waiting)
     }
     rows = found.rows

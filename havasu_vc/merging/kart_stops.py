@@ -45,7 +45,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.store.trees import Change, Existing, edit_tree, tree_difference
+from havasu_vc.store.trees import Change, Existing, edit_tree, find_ids, tree_difference
 
 __all__ = [
     "KartMerge",
@@ -303,11 +303,19 @@ def stop_as_kart(
 
 
 def _with_legends(git: GitRepository, shown: str, other: str) -> str:
-    """Store a tree with the legends of another as well, in which any version of a row is read."""
-    missing: dict[str, Change] = {
-        change.path: Existing(change.old)
+    """Store a tree with the legends of another as well, in which any version of a row is read.
+
+    A dataset that is not in it has none, and is no dataset of legends alone.
+    """
+    lacking = {
+        change.path: change.old
         for change in tree_difference(git.objects, other, shown)
         if change.new is None and change.old is not None and _LEGENDS in change.path
+    }
+    columns = {path: f"{path.partition(_LEGENDS)[0]}/meta/schema.json" for path in lacking}
+    there = find_ids(git.objects, shown, sorted(set(columns.values())))
+    missing: dict[str, Change] = {
+        path: Existing(blob) for path, blob in lacking.items() if columns[path] in there
     }
     with git.writer() as writer:
         tree = edit_tree(writer, shown, missing)

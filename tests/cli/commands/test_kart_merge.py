@@ -18,6 +18,7 @@ from havasu_vc.merging.kart_stops import partial_tree_of, read_kart_merge, settl
 from havasu_vc.store.repository import GitRepository
 from tests.cli.commands.test_workingcopy import editor
 from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
 from tests.support.signing import signing_with_ssh
 
 Rows = list[tuple[object, ...]]
@@ -413,3 +414,41 @@ def test_rows_that_one_side_changed_are_merged_file_by_file(seed: int, tmp_path:
     ours, theirs = (parent.tree for parent in tip.parents)
     base = tip.parents[0].parents[0].tree
     assert git.merge_trees(base, ours, theirs).write_tree(git) == tip.tree.id
+
+
+@pytest.mark.parametrize(
+    ("moves", "side"), [("main", "ours"), ("main", "theirs"), ("side", "ours")]
+)
+def test_a_dataset_that_one_side_moved_and_the_other_gave_columns(
+    moves: str, side: str, made: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "made"
+    shutil.copytree(made, folder, symlinks=True)
+    repo = folder / "repo"
+    run(repo, "reset", "--discard-changes", "HEAD^")
+    run(repo, "switch", "side" if moves == "main" else "main")
+    edit(repo, "ALTER TABLE points ADD COLUMN note TEXT")
+    edit(repo, "UPDATE points SET note = 'new' WHERE id = 3")
+    run(repo, "commit", "-m", "Note")
+    run(repo, "switch", moves)
+    run(repo, "mv", "points", "places", "-m", "Moved")
+    run(repo, "switch", "main")
+
+    assert "points:meta: 1 conflict" in run(repo, "merge", "side", "-m", "Both")
+    # What is not decided is as on our side: there, with its columns, or not at all.
+    tree = (repo / ".kart" / "MERGED_TREE").read_text().strip()
+    listed = run_git("ls-tree", "-r", "--name-only", tree, cwd=repo / ".kart").splitlines()
+    there = {path.partition("/.table-dataset/")[0] for path in listed if "/.table-dataset/" in path}
+    assert there == {"places"} if moves == "main" else {"places", "points"}
+    said = run(repo, "resolve", "points:meta:dataset", f"--with={side}")
+    assert "0 conflicts to go" in said
+    run(repo, "merge", "--continue")
+
+    found = Repo.open(repo)
+    stays = side == "theirs" or moves == "side"
+    names = run(repo, "data", "ls").split()
+    assert names == ["places", "points"] if stays else names == ["places"]
+    if stays:
+        assert found.table("points").to_arrow()["note"].to_pylist() == [None, None, "new", None]
+    assert "Everything is sound" in run(repo, "fsck")
+    assert "Nothing to commit" in run(repo, "status")
