@@ -150,7 +150,12 @@ def read_named(source: ObjectSource, tree: ObjectId) -> Named:
         return {}
     if (known := _flat.get(tree)) is not None:
         return known
-    return parse_named(tree, read_object(source, tree, "tree"))
+    named = parse_named(tree, read_object(source, tree, "tree"))
+    if isinstance(named, FlatTree):
+        if len(_flat) >= _MOST_FLAT:
+            _flat.clear()
+        _flat[tree] = named
+    return named
 
 
 def parse_named(tree: ObjectId, data: bytes) -> Named:
@@ -158,9 +163,6 @@ def parse_named(tree: ObjectId, data: bytes) -> Named:
     flat = FlatTree.read(data)
     if flat is None:
         return {name: (mode, identity) for mode, name, identity in _parsed(data, tree)}
-    if len(_flat) >= _MOST_FLAT:
-        _flat.clear()
-    _flat[tree] = flat
     return flat
 
 

@@ -61,7 +61,7 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.store.trees import Change, Existing, ObjectSink
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.trees import DatasetInFeatures
+    from havasu_vc.datasets.kart.folders import DatasetInFeatures
     from havasu_vc.datasets.storage import Storage
 
 __all__ = [

@@ -21,7 +21,7 @@ from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.trees import DatasetInFeatures
+    from havasu_vc.datasets.kart.folders import DatasetInFeatures
     from havasu_vc.datasets.places import SideSource
     from havasu_vc.model.schema import Schema
 

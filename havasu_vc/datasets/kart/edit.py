@@ -55,7 +55,7 @@ from havasu_vc.store.objects import blob_ids
 from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.kart.trees import DatasetInFeatures
+    from havasu_vc.datasets.kart.folders import DatasetInFeatures
     from havasu_vc.datasets.protocol import Dataset
 
 __all__ = ["KartEdit", "kart_rows", "layout_documents"]
@@ -361,7 +361,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 blobs[f"feature/{path}"] = self._blobs[identity] if identity else None
         elif len(self._features):
             try:
-                tree = self._features.write(dataset.storage.sink, dataset.features, dataset.inside)
+                tree = self._features.write(dataset.storage.sink, dataset.features, dataset.folders)
             except ValueError as error:
                 raise KeyViolationError(
                     f"{dataset.path}: two rows have the same key (file {error.args[0]!r})"

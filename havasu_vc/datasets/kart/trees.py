@@ -8,17 +8,16 @@ Kernels over features: what tasks over disjoint folders, or over changed files, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.pairing import pair_rows
-from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
 from havasu_vc.formats.kart.columns import Legend
 from havasu_vc.formats.kart.features import FeatureDecoder
@@ -29,17 +28,14 @@ from havasu_vc.model.task import keeps_python_busy, kernel
 from havasu_vc.records import dataclass
 from havasu_vc.store.bulk import bulk_reader, fetch_promised
 from havasu_vc.store.objects import ObjectSource, StoredObjects
-from havasu_vc.store.trees import TREE, Named, entry_pairs, parse_tree
+from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.folder import TreeFolder
-    from havasu_vc.formats.kart.columns import GeneratedKeys
-    from havasu_vc.model.commits import ChangeCounts
+    pass
 
 __all__ = [
     "Blobs",
     "ChangedFiles",
-    "DatasetInFeatures",
     "Files",
     "Form",
     "Leaf",
@@ -394,56 +390,6 @@ class Files:
         """Return their rows, in their order."""
         keys = self.keys(form)
         return decoder.decode(keys, self.blobs.read(), lambda index: self.place(form, index))
-
-
-class DatasetInFeatures(Dataset, Protocol):
-    """A dataset whose rows stand in git, each in a file of its own."""
-
-    @property
-    def folder(self) -> TreeFolder:
-        """Its folder."""
-
-    @property
-    def as_shown(self) -> bool:
-        """Whether a diff from it has what people see of it."""
-
-    @property
-    def structure(self) -> PathStructure:
-        """How the paths of its features are made."""
-
-    @property
-    def legends(self) -> Mapping[str, Legend]:
-        """The legends, by name."""
-
-    @property
-    def generated_keys(self) -> GeneratedKeys | None:
-        """The keys that rows of its source were given; None where they had their own."""
-
-    @property
-    def objects(self) -> Objects:
-        """Where its features are read from, many at a time."""
-
-    @property
-    def features(self) -> str:
-        """The tree of its features; empty when there are none."""
-
-    def where(self, name: str) -> str:
-        """Return how a person finds a document or a feature."""
-
-    def form(self, schema: Schema | None = None) -> Form:
-        """Return what it takes to read its features, in other columns if wanted."""
-
-    def files_of(self, keys: Sequence[tuple[Any, ...]]) -> Files:
-        """Return the features with some keys, given in the order of the key's columns."""
-
-    def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
-        """Return the blob at each path, None where there is none."""
-
-    def inside(self, tree: str) -> Named:
-        """Return what is in a folder of features, by name."""
-
-    def note_rows(self, features: str, counts: ChangeCounts) -> None:
-        """Keep how many rows a tree of features has that these changes made of this one's."""
 
 
 def _keys(

@@ -24,6 +24,7 @@ from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
 from havasu_vc.datasets.kart.edit import KartEdit
+from havasu_vc.datasets.kart.folders import Folders
 from havasu_vc.datasets.kart.trees import (
     Blobs,
     Files,
@@ -77,14 +78,7 @@ from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.objects import EMPTY_TREE, Draft
-from havasu_vc.store.trees import (
-    TREE,
-    Named,
-    edit_tree,
-    parse_named,
-    read_entries,
-    read_named,
-)
+from havasu_vc.store.trees import edit_tree, read_entries
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.build import NewKartDataset
@@ -99,12 +93,8 @@ HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 OLD_METADATA = "metadata/dataset.json"
-_REMEMBERED_FOLDERS = 16_384
-_FEW_FOLDERS = 16
 _TRIED = 4
 """So many trees that were counted last may be those that this one came of."""
-_inside: dict[str, Named] = {}
-"""The trees that were looked into last: the same are asked for again."""
 _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 
@@ -401,55 +391,12 @@ class KartDataset(StoredDataset):
 
     def find(self, folders: Sequence[bytes], names: Sequence[bytes]) -> list[bytes | None]:
         """Return the blob at each path, None where there is none."""
-        known = self._folders(folders)
-        found: list[bytes | None] = []
-        for folder, name in zip(folders, names, strict=True):
-            leaf = known[folder].get(name)
-            found.append(None if leaf is None or leaf[0] == TREE else leaf[1])
-        return found
+        return self.folders.find(folders, names)
 
-    def _folders(self, folders: Iterable[bytes]) -> dict[bytes, Named]:
-        """Return what each folder of features holds; those of one level are read together."""
-        wanted = dict.fromkeys(folders)
-        # Many lie in one folder, which is looked through for each of them once.
-        levels: dict[int, dict[bytes, str]] = {}
-        for path in wanted:
-            above = b"/"
-            while above and path not in (level := levels.setdefault(path.count(b"/"), {})):
-                level[path] = ""
-                path, above, _ = path.rpartition(b"/")
-        at: dict[bytes, str] = {}
-        for depth, level in sorted(levels.items()):
-            parents = at if depth else {b"": self.features}
-            self._bring(parents.values())
-            for path in level:
-                parent, _, name = path.rpartition(b"/")
-                tree = parents[parent]
-                below = self.inside(tree).get(name) if tree else None
-                level[path] = "" if below is None or below[0] != TREE else below[1].hex()
-            at = level
-        found = {path: levels[path.count(b"/")][path] for path in wanted}
-        self._bring(found.values())
-        return {path: self.inside(tree) if tree else {} for path, tree in found.items()}
-
-    def _bring(self, trees: Iterable[str]) -> None:
-        """Read many trees at once, so that they are known; few are as quickly read one by one."""
-        wanted = {tree for tree in trees if tree and tree not in _inside}
-        if len(wanted) > _FEW_FOLDERS and isinstance(self.objects, StoredFolder):
-            data = self.objects.read([bytes.fromhex(tree) for tree in wanted])
-            self._remember(zip(wanted, map(parse_named, wanted, data), strict=True))
-
-    def _remember(self, found: Iterable[tuple[str, Named]]) -> None:
-        for tree, named in found:
-            if len(_inside) >= _REMEMBERED_FOLDERS:
-                _inside.clear()
-            _inside[tree] = named
-
-    def inside(self, tree: str) -> Named:
-        """Return what is in a folder of features, by name."""
-        if tree not in _inside:
-            self._remember([(tree, read_named(self.folder.source, tree))])
-        return _inside[tree]
+    @cached_property
+    def folders(self) -> Folders:
+        """What looks into its folders of features."""
+        return Folders(self.objects, self.folder.source, self.features)
 
     def emptied(self) -> KartDataset:
         """Return it with the same columns and no rows."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from havasu_vc.datasets.kart.folders import FOLDERS_TOGETHER, Folders
 from havasu_vc.records import dataclass
 from havasu_vc.store.spill import Spill
 from havasu_vc.store.trees import BLOB, TREE, Leaf, Named, ObjectSink, changed_tree, read_named
@@ -73,19 +74,19 @@ class FeatureChanges:
             self._pending, self._waiting = [], 0
             release_free_memory()
 
-    def write(self, sink: ObjectSink, tree: str, inside: Inside | None = None) -> str:
+    def write(self, sink: ObjectSink, tree: str, folders: Folders | None = None) -> str:
         """Write the folders that change, and return the tree of all; empty if nothing is left.
 
-        `inside` knows what is in folders already. ValueError, with the name as its argument, if
-        one comes twice.
+        `folders` looks into those that stand. ValueError, with the name as its argument, if one
+        comes twice.
         """
         if not self._count:
             return tree
-        inside = inside or partial(read_named, sink)
+        inside = partial(read_named, sink) if folders is None else folders.inside
         root = _Folder(inside, bytes.fromhex(tree) if tree else None)
         stack: list[tuple[bytes, _Folder]] = [(b"", root)]
         for rows in self._ranges():
-            stack = _put(sink, inside, stack, rows)
+            stack = _put(sink, inside, stack, rows, None if folders is None else folders.bring)
             if self._runs:
                 release_free_memory()
         while len(stack) > 1:
@@ -259,13 +260,21 @@ _Stack = list[tuple[bytes, _Folder]]
 """The folders that are open, from the outermost in, by name."""
 
 
-def _put(sink: ObjectSink, inside: Inside, stack: _Stack, rows: _Rows) -> _Stack:
+def _put(
+    sink: ObjectSink,
+    inside: Inside,
+    stack: _Stack,
+    rows: _Rows,
+    bring: Callable[[Sequence[bytes]], None] | None = None,
+) -> _Stack:
     """Put changes by folder into their folders."""
     folders, ends = rows.folders, rows.ends.tolist()
     names = [rows.names[start:stop] for start, stop in pairwise(ends)]
     ids = [rows.ids[at : at + 20] for at in range(0, 20 * len(rows), 20)]
-    cuts = (np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()
-    for start, stop in pairwise([0, *cuts, len(rows)]):
+    cuts = [0, *(np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()]
+    for place, (start, stop) in enumerate(pairwise([*cuts, len(rows)])):
+        if bring is not None and place % FOLDERS_TOGETHER == 0:
+            bring(folders[cuts[place : place + FOLDERS_TOGETHER]].tolist())
         stack = _moved(sink, inside, stack, bytes(folders[start]))
         stack[-1][1].put_files(names[start:stop], ids[start:stop])
     return stack
