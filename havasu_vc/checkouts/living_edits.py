@@ -36,6 +36,7 @@ from havasu_vc.history.diff import diff_datasets
 from havasu_vc.history.partners import partners
 from havasu_vc.merging import merged_tree
 from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import arrow_array, ascending_order
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts
@@ -573,9 +574,8 @@ def _all_keys(
 
 
 def _sorted(keys: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    names = schema.key.names
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
-    return pc.take(keys, order)
+    order = ascending_order(keys.select(list(schema.key.names)))
+    return pc.take(keys, arrow_array(order))
 
 
 def each_layer(

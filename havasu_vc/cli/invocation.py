@@ -188,6 +188,10 @@ class Invocation:
         return TerminalProgress(color=self.color)
 
 
+_LATER = ("hashlib", "secrets", "socket", "ctypes", "bz2", "lzma", "csv", "base64")
+"""Modules of Python's that others load and most commands do without."""
+
+
 class _Later(ModuleType):
     """A module that is loaded when something of it is asked for, and not when it is imported."""
 
@@ -232,9 +236,9 @@ def load_libraries() -> None:
     libraries do, so nothing else may be loaded meanwhile. It loads `tarfile` for a type's name.
     numpy spends as much on texts that its functions have for readers, and on types that checkers
     know without it. `hashlib` loads OpenSSL, and so does `secrets`: 3 MB for a diff, which hashes
-    nothing.
+    nothing. `bz2` and `lzma` come with `shutil`, which only asks whether they are there.
     """
-    for name in ("hashlib", "secrets"):
+    for name in _LATER:
         sys.modules.setdefault(name, _Later(name))
     if "numpy" not in sys.modules:
         for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):

@@ -27,7 +27,7 @@ from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.errors import KeyViolationError, SchemaViolationError
 from havasu_vc.geo.wkb import equal as equal_geometries
 from havasu_vc.model import compute as pc
-from havasu_vc.model.arrays import arrow_array
+from havasu_vc.model.arrays import arrow_array, ascending_order
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
 from havasu_vc.model.evolution import widens
@@ -92,8 +92,8 @@ def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     names = schema.key.names
     if rows.num_rows < 2 or not names:
         return rows
-    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names])
-    return pc.take(rows, order)
+    order = ascending_order(rows.select(list(names)))
+    return pc.take(rows, arrow_array(order))
 
 
 def _pair_by_key(
@@ -192,9 +192,7 @@ def _key_order(
         both = pa.concat_arrays([before, after])
         columns.append(pc.take(both, arrow_array(np.where(from_new, second + len(before), first))))
     keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
-    order = pc.sort_indices(keys, sort_keys=[(str(i), "ascending") for i in range(len(columns))])
-    indices: Indices = order.to_numpy().astype(np.int64)
-    return indices
+    return ascending_order(keys)
 
 
 def _pair_by_row(

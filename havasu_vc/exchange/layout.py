@@ -8,7 +8,6 @@ stored types are, and how a batch read becomes a batch in those types.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -249,6 +248,8 @@ def kept_names(names: Sequence[str], options: SourceOptions) -> list[str]:
 def require_names(wanted: Sequence[str], names: Sequence[str], what: str) -> None:
     for name in wanted:
         if name not in names:
+            import difflib
+
             near = difflib.get_close_matches(name, names, 1)
             meant = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidArgumentError(

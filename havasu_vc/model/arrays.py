@@ -1,4 +1,4 @@
-"""Arrow arrays over the memory of numpy arrays; numbers without repeats, or among others.
+"""Arrow arrays over the memory of numpy arrays; numbers without repeats, among others, in order.
 
 `pa.array` imports `numpy.ma` the first time that it is given a numpy array, which takes
 longer than reading the rows of a small diff does. What small work passes through makes
@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["among", "arrow_array", "distinct"]
+from havasu_vc.model import compute as pc
+
+__all__ = ["among", "arrow_array", "ascending_order", "distinct"]
 
 
 def arrow_array(
@@ -69,4 +71,24 @@ def among(numbers: npt.NDArray[_T], ascending: npt.NDArray[_T]) -> npt.NDArray[n
     # What is greater than all is compared with the last, and differs from it.
     np.minimum(places, len(ascending) - 1, out=places)
     found: npt.NDArray[np.bool_] = ascending[places] == numbers
+    return found
+
+
+def ascending_order(keys: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Return the places of rows in the order of all their columns, the first one first.
+
+    Keys are mostly one column of whole numbers, which numpy sorts as well as Arrow does; of
+    Arrow's library that takes another megabyte into memory.
+
+    >>> ascending_order(pa.record_batch({"id": [3, 1, 2]})).tolist()
+    [1, 2, 0]
+    """
+    if keys.num_columns == 1 and pa.types.is_integer(keys.column(0).type):
+        (column,) = keys.columns
+        if not column.null_count:
+            return np.argsort(column.to_numpy(), kind="stable")
+    # By place, as columns of one name would be mistaken for each other.
+    named = pa.RecordBatch.from_arrays(keys.columns, [str(at) for at in range(keys.num_columns)])
+    by = [(name, "ascending") for name in named.schema.names]
+    found: npt.NDArray[np.int64] = pc.sort_indices(named, sort_keys=by).to_numpy().astype(np.int64)
     return found

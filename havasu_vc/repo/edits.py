@@ -12,7 +12,7 @@ from havasu_vc.datasets.pairing import key_codes
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import compute as pc
-from havasu_vc.model.arrays import arrow_array
+from havasu_vc.model.arrays import arrow_array, ascending_order
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
@@ -78,8 +78,7 @@ def sorted_changes(
     if columns:
         names = after.key.names
         keys = pa.RecordBatch.from_arrays(columns, list(names))
-        by = [(name, "ascending") for name in names]
-        order = pc.sort_indices(keys, sort_keys=by).to_numpy()
+        order = ascending_order(keys)
     for start in range(0, len(order), BATCH_ROWS):
         chosen = arrow_array(order[start : start + BATCH_ROWS])
         yield ChangeBatch.from_structs(

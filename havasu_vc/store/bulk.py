@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +61,8 @@ _AROUND_STORED = 16
 class _Pack:
     """One pack, read from its files.
 
-    Its index is mapped into memory once very many objects are asked for. Before, that
-    would count every page around what is read.
+    Its index is mapped into memory where it is large, once very many objects are asked for.
+    Before, that would count every page around what is read.
     """
 
     def __init__(self, index: Path) -> None:
@@ -130,7 +131,7 @@ class _Pack:
         return int.from_bytes(read_at(self._index_file, 8, at))
 
     def _places(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        table = np.frombuffer(self._index, np.uint8, self.count * 20, 1032).reshape(-1, 20)
+        table = self._part(np.uint8, self.count * 20, 1032).reshape(-1, 20)
         if self._heads is None:
             self._heads = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
         heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
@@ -145,13 +146,21 @@ class _Pack:
 
     def _offsets(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         start = 1032 + self.count * 24
-        short = np.frombuffer(self._index, ">u4", self.count, start)[places].astype(np.int64)
+        short = self._part(">u4", self.count, start)[places].astype(np.int64)
         large = np.flatnonzero(short & _LARGE)
         if len(large):
-            rest = (len(self._index) - start - self.count * 4 - 40) // 8
-            wide = np.frombuffer(self._index, ">u8", rest, start + self.count * 4)
+            size = os.fstat(self._index_file).st_size
+            rest = (size - start - self.count * 4 - 40) // 8
+            wide = self._part(">u8", rest, start + self.count * 4)
             short[large] = wide[short[large] & ~_LARGE].astype(np.int64)
         return short
+
+    def _part(self, type_: npt.DTypeLike, count: int, start: int) -> npt.NDArray[Any]:
+        """Return numbers of the index; a large one is mapped."""
+        if self.count > _MANY:
+            return np.frombuffer(self._index, type_, count, start)
+        size = count * np.dtype(type_).itemsize
+        return np.frombuffer(read_at(self._index_file, size, start), type_)
 
     def block(self, start: int, size: int) -> bytes:
         """Return bytes of the file, fewer at its end."""

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import secrets
-import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from havasu_vc.errors import LockedError
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import may_write, name_file, reporting_storage_errors
-from havasu_vc.store.system import hold_file, lives, open_binary, read_at, write_at
+from havasu_vc.store.system import hold_file, host_name, lives, open_binary, read_at, write_at
 
 __all__ = [
     "Holder",
@@ -92,7 +91,7 @@ def _held(
                     ) from error
                 time.sleep(_PAUSE)
         if not shared:
-            _sign(number, f"{os.getpid()} {_began(os.getpid())} {socket.gethostname()}\n")
+            _sign(number, f"{os.getpid()} {_began(os.getpid())} {host_name()}\n")
         try:
             yield
         finally:
@@ -115,7 +114,7 @@ def _owner(number: int) -> str:
         process, began, machine = read_at(number, 500, 0).decode("utf-8", "replace").split()
     except (OSError, ValueError):
         return ""
-    if machine != socket.gethostname():
+    if machine != host_name():
         return f" (process {process} on {machine})"
     alive = process.isdecimal() and _began(int(process)) == began
     return f" (process {process})" if alive else ""
@@ -147,7 +146,7 @@ def _runs(line: str) -> bool | None:
 
 def _machine() -> str:
     """Return a name of what counts processes: this machine since it started, or a container."""
-    parts = [socket.gethostname()]
+    parts = [host_name()]
     with contextlib.suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text("ascii"))
         parts.append(os.readlink("/proc/self/ns/pid"))
@@ -371,7 +370,7 @@ PATIENCE = 300.0
 def without_git_gc(common: Path) -> Iterator[None]:
     """Let no gc of git begin in a repository, after one that is going on has ended."""
     place = common / "gc.pid"
-    mine = f"{os.getpid()} {socket.gethostname()}"
+    mine = f"{os.getpid()} {host_name()}"
     temporary = common / f"havasu/gc-{secrets.token_hex(8)}"
     deadline = time.monotonic() + PATIENCE
     with reporting_storage_errors(place):
@@ -413,7 +412,7 @@ def _holds(place: Path) -> bool:
         process, _, machine = place.read_text("utf-8", "replace").strip().partition(" ")
         if time.time() - place.stat().st_mtime > 12 * 3600 or not process.isdecimal():
             return False
-        if machine != socket.gethostname():
+        if machine != host_name():
             return True
         return lives(int(process))
     except OSError:

@@ -23,6 +23,7 @@ __all__ = [
     "WINDOWS",
     "clone_blocks",
     "hold_file",
+    "host_name",
     "is_mine",
     "lives",
     "open_binary",
@@ -120,6 +121,15 @@ def hold_file(number: int, *, shared: bool = False, wait: bool = False) -> None:
     kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
     if not kernel.LockFileEx(handle, how, 0, 1, 0, ctypes.byref(where)):
         raise BlockingIOError(errno.EAGAIN, "another process holds it")
+
+
+def host_name() -> str:
+    """Return what this machine calls itself; `socket`, which tells it too, is half a megabyte."""
+    if WINDOWS:
+        import socket
+
+        return socket.gethostname()
+    return os.uname().nodename
 
 
 def open_folder(folder: str | Path) -> int | None:

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.model.arrays import arrow_array
+from havasu_vc.model.arrays import arrow_array, ascending_order
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64, np.float64])
@@ -47,3 +48,20 @@ def test_leaves_numpy_ma_out() -> None:
     )
 
     assert run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+KEYS = st.lists(st.one_of(st.none(), st.integers(-3, 3)), max_size=20)
+
+
+@given(KEYS, st.booleans(), st.sampled_from([pa.int8(), pa.int32(), pa.int64(), pa.string()]))
+def test_rows_come_in_the_order_that_arrow_has(
+    numbers: list[int | None], two: bool, type_: pa.DataType
+) -> None:
+    values = [None if n is None else str(n) for n in numbers] if type_ == pa.string() else numbers
+    columns = [pa.array(values, type_)] * (1 + two)
+    rows = pa.RecordBatch.from_arrays(columns, [str(at) for at in range(len(columns))])
+
+    order = ascending_order(rows)
+
+    by = [(name, "ascending") for name in rows.schema.names]
+    assert order.tolist() == pc.sort_indices(rows, sort_keys=by).to_pylist()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from havasu_vc.datasets.kart.trees import Blobs, Files, Form, Objects, changed_files, diff_files
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.features import column_of
-from havasu_vc.model import compute as pc
+from havasu_vc.model.arrays import ascending_order
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
 
@@ -162,5 +162,4 @@ def _key_order(folders: list[bytes], names: list[bytes], view: DatasetInFeatures
             view.where("feature"), f"a key does not fit its column: {error}"
         ) from error
     keys = pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))])
-    by = [(str(i), "ascending") for i in range(len(arrays))]
-    return pc.sort_indices(keys, sort_keys=by).to_numpy()
+    return ascending_order(keys)

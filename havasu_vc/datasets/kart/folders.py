@@ -1,7 +1,7 @@
 """Looking into folders of features: which blob is at a path, and what stands beside it.
 
 Folders above those of the rows are few, and remembered. Those of the rows, of which 1,000 edits
-may be in as many, are read some hundreds at a time and forgotten when others come: to keep all
+may be in as many, are read a hundred at a time and forgotten when others come: to keep all
 of them took 3 MB, and a status or a diff looks into each of them once.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FOLDERS_TOGETHER", "DatasetInFeatures", "Folders"]
 
-FOLDERS_TOGETHER = 256
+FOLDERS_TOGETHER = 128
 """So many folders of rows are looked into at once."""
 _REMEMBERED = 16_384
 _FEW = 16

@@ -23,7 +23,6 @@ from havasu_vc.datasets.base import StoredDataset, remembered_schema
 from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
-from havasu_vc.datasets.kart.edit import KartEdit
 from havasu_vc.datasets.kart.folders import Folders
 from havasu_vc.datasets.kart.trees import (
     Blobs,
@@ -82,6 +81,7 @@ from havasu_vc.store.trees import edit_tree, read_entries
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.build import NewKartDataset
+    from havasu_vc.datasets.kart.edit import KartEdit
 
 __all__ = ["KartDataset", "open_view"]
 
@@ -503,10 +503,14 @@ class KartDataset(StoredDataset):
 
     def edit(self) -> KartEdit:
         """Return an edit of it; use that as a context manager."""
+        from havasu_vc.datasets.kart.edit import KartEdit
+
         return KartEdit(self)
 
     def evolved(self, schema: Schema) -> tuple[dict[str, bytes], KartEdit]:
         """Return its documents under another schema, and an edit that writes them."""
+        from havasu_vc.datasets.kart.edit import KartEdit
+
         edit = KartEdit(self, schema=schema)
         return {n: d for n, d in edit.documents.items() if d is not None}, edit
 
