@@ -153,7 +153,7 @@ class DatasetInFeatures(Dataset, Protocol):
 
     @property
     def folders(self) -> Folders:
-        """What looks into its folders of features."""
+        """A look into its folders of features."""
 
     def note_rows(self, features: str, counts: ChangeCounts) -> None:
         """Keep how many rows a tree of features has that these changes made of this one's."""

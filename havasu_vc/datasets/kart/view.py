@@ -395,7 +395,7 @@ class KartDataset(StoredDataset):
 
     @cached_property
     def folders(self) -> Folders:
-        """What looks into its folders of features."""
+        """A look into its folders of features."""
         return Folders(self.objects, self.folder.source, self.features)
 
     def emptied(self) -> KartDataset:
