@@ -23,7 +23,7 @@ from havasu_vc.cli.options import JSON_STYLES, DiffForm, engine_option
 from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
@@ -162,6 +162,8 @@ def print_diff(
     `with_files` adds files beside datasets, if they are told of in this format.
     """
     name, style = _writer(options)
+    if name == "page" and options.output is None and is_called_kart():
+        options = replace(options, output=repo.path / KARTS_PAGE)
     if commit is not None and not (options.output is None and sys.stdout.isatty()):
         commit = replace(commit, refs=())  # as git, which names them to people alone
     how = _writer_options(options, style, commit)
@@ -201,10 +203,7 @@ def print_diff(
         with opened_output(options.output) as out:
             summary = writer_named(name)(shown, out, how)
     readable.finish(invocation)
-    if name == "geojson" and repo.git.follows_kart:
-        for path, items in readable.meta.items():
-            told = f"{path} meta changes aren't included in GeoJSON output: {', '.join(items)}"
-            click.echo(f"Warning: {visible(told)}", err=True)
+    _finish(repo, name, options.output, readable)
     differs = summary.has_changes or seen.changes or bool(how.files) or bool(readable.tiles)
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 
@@ -232,6 +231,44 @@ def _review_options(
     return replace(review, delta_filter=how.delta_filter, crs_name=how.crs_name)
 
 
+def _finish(repo: Repo, name: str, output: Path | None, shown: Readable) -> None:
+    """Show a page, and name the items that differ, of which GeoJSON tells nothing."""
+    _show_page(name, output)
+    left_out = shown.meta if name == "geojson" and repo.git.follows_kart else {}
+    for path, items in left_out.items():
+        told = f"{path} meta changes aren't included in GeoJSON output: {', '.join(items)}"
+        click.echo(f"Warning: {visible(told)}", err=True)
+
+
+KARTS_PAGE = "DIFF.html"
+"""Where Kart writes a page that is to be in no other file, and shows it in a browser."""
+
+
+def _show_page(name: str, place: Path | None) -> None:
+    """Open Kart's page in a browser where a person sits at a terminal."""
+    if name == "page" and place is not None and place.name == KARTS_PAGE and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(place.resolve().as_uri())
+
+
+def _ends_as_kart(repo: Repo, range_text: str) -> str:
+    """Return what a page is of; called `kart`, the commits that it is between."""
+    old, dots, new = range_text.partition("...")
+    if not is_called_kart() or ".." in f"{old}{new}":
+        return range_text
+    ends = (old, new if dots else "HEAD")
+    try:
+        ids = [each if each == "[EMPTY]" else _short(repo, each) for each in ends]
+    except HavasuError:  # trees
+        return range_text
+    return " ... ".join(ids)
+
+
+def _short(repo: Repo, revision: str) -> str:
+    return repo.commit_info(revision or "HEAD").id[:ABBREVIATED]
+
+
 def _page_options(
     repo: Repo, options: DiffOptions, how: WriterOptions, commit: CommitInfo | None, range_text: str
 ) -> WriterOptions:
@@ -242,7 +279,8 @@ def _page_options(
         from havasu_vc.looking import reprojection
 
         how = replace(how, reproject=reprojection("EPSG:4326")[1])
-    what = commit.id[:ABBREVIATED] if commit is not None else range_text
+    what = commit.id[:ABBREVIATED] if commit is not None else _ends_as_kart(repo, range_text)
+    how = replace(how, json_style=JsonStyle.COMPACT)
     title = f"{(repo.git.work_tree or repo.path).name}: {what}"
     return replace(how, template=options.html_template, title=title)
 

@@ -50,7 +50,7 @@ def write_page(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     out.write(before)
     stream.write("{")
     for place, diff in enumerate(diffs):
-        stream.write("," * bool(place) + layout.dumps(diff.path) + ":")
+        stream.write(", " * bool(place) + layout.dumps(diff.path) + ": ")
         counts = write_features(diff, stream, options)
         summary = DatasetSummary(count_meta(diff.meta), counts)
         if summary.has_changes:

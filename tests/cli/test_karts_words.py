@@ -474,6 +474,10 @@ grown: restore -s v1 table
 clean: create-workingcopy x.txt
 clean: create-workingcopy foo://bar
 clean: create-workingcopy mssql://nosuch
+clean: upgrade nosuch ../new
+clean: upgrade . ../new
+clean: upgrade . ../new --in-place
+clean: upgrade
 hidden: commit -m x
 hidden: diff -o quiet
 hidden: diff points -o text

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import FIRST, SECOND, invoke, succeed
+from tests.support.git import run_git
 
 TEMPLATE = "<html><title>${title}</title><script>${geojson_data}</script>costs $$5</html>"
 
@@ -59,15 +60,34 @@ def test_called_kart_the_page_has_the_data_where_karts_templates_look(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kart"])
-    for arguments in (("diff", "HEAD^...HEAD"), ("show",)):
-        page = Parsed(printed(repo, *arguments))
+    ends = [run_git("rev-parse", "--short=7", each, cwd=repo) for each in ("HEAD^", "HEAD")]
+    titles = (" ... ".join(ends), ends[1])
+    asked = (("diff", "HEAD^...HEAD"), ("show",))
+    for arguments, title in zip(asked, titles, strict=True):
+        page = Parsed(printed(repo, *arguments, "--output", "-"))
         attributes = next(found for tag, found in page.open if "id" in found)
         assert attributes == {"id": "kart-data", "type": "application/json"}
         assert json.loads(page.data) == collections(repo, *arguments)
-        assert page.texts["title"][0].startswith("survey: ")
-    moved = json.loads(Parsed(printed(repo, "show", "--crs", "EPSG:3857")).data)
+        assert page.texts["title"][0] == f"survey: {title}"
+    moved = json.loads(Parsed(printed(repo, "show", "--crs", "EPSG:3857", "--output", "-")).data)
     assert moved == collections(repo, "show", "--crs", "EPSG:3857")
-    assert json.loads(Parsed(printed(repo, "diff", "HEAD...HEAD")).data) == {}
+    nothing = Parsed(printed(repo, "diff", "[EMPTY]...[EMPTY]", "--output", "-"))
+    assert json.loads(nothing.data) == {}
+    assert nothing.texts["title"][0] == "survey: [EMPTY] ... [EMPTY]"
+
+
+def test_called_kart_a_page_is_written_where_kart_writes_it(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["kart"])
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert printed(repo, "show") == ""
+    page = repo / "DIFF.html"
+    data = json.loads(Parsed(page.read_text()).data)
+    page.unlink()
+    assert data == collections(repo, "show")
+    assert opened == [], "nobody sits at a terminal"
 
 
 def test_a_template_of_ones_own(repo: Path, tmp_path: Path) -> None:

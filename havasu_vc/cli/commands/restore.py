@@ -141,15 +141,7 @@ def _drop_named_parts(repo: Repo, request: RestoreRequest) -> bool:
     in_place = request.message is None and not request.dry_run
     if not in_place or request.columns or repo.workspace.living is None:
         return False
-    whole = [each for each, (_, kind, item) in parts.items() if kind == "feature" and not item]
-    # The description of a table would go with all its rows: where it is edited, this refuses.
-    meta = [f"{parts[each][0]}:meta" for each in whole]
-    described = {diff.path for diff in repo.workspace.diff(None, meta) if diff.meta} if meta else ()
-    named = [
-        each
-        for each, (path, kind, _) in parts.items()
-        if kind == "meta" or (kind == "feature" and not (each in whole and path in described))
-    ]
+    named = [each for each, (_, kind, _) in parts.items() if kind in ("feature", "meta")]
     if not named:
         return False
     # What restoring would refuse is an error before anything goes.

@@ -292,7 +292,8 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
     is at SOURCE or here, stays as it is. With --in-place it is the one that becomes V3: its
     branches and tags move to the new commits. Whoever has cloned it clones it again.
     """
-    if in_place and len({path.resolve() for path in paths}) > 1:
+    # Kart passes over the other.
+    if in_place and not is_called_kart() and len({path.resolve() for path in paths}) > 1:
         raise click.UsageError("--in-place takes one repository")
     if len(paths) > 2:
         raise click.UsageError("two places at most: where it is, and where the new one is to be")
@@ -303,6 +304,10 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
         source, destination = [*paths[:1]], None
     if source:
         invocation = replace(invocation, folder=invocation.folder / str(source[0]))
+        if is_called_kart() and not invocation.folder.is_dir():
+            raise click.BadParameter(
+                f"Directory '{source[0]}' does not exist.", param_hint="'SOURCE'"
+            )
         destination = None if destination is None else Path.cwd() / destination
     repo = invocation.open_repo()
     if in_place:

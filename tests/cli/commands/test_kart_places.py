@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -141,3 +142,17 @@ def test_upgrade_takes_two_places_at_most(tmp_path: Path) -> None:
     assert invoke(["upgrade", tmp_path, tmp_path, tmp_path]).exit_code == 2
     other = tmp_path / "other"
     assert invoke(["upgrade", "--in-place", tmp_path, other]).exit_code == 2
+
+
+def test_called_kart_upgrade_takes_the_places_that_kart_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, new = tmp_path / "repo", tmp_path / "new"
+    succeed(invoke(["init", "--kart", repo]))
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    both = invoke(["upgrade", "--in-place", repo, new])
+    assert both.exit_code == 20 and "already at latest known version" in both.stderr
+    assert not new.exists()
+    nowhere = invoke(["upgrade", tmp_path / "nosuch", new])
+    assert nowhere.exit_code == 2
+    assert f"'SOURCE': Directory '{tmp_path / 'nosuch'}' does not exist." in nowhere.stderr
