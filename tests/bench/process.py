@@ -1,12 +1,13 @@
 """Running a command as a user does, and measuring the whole process.
 
-Wall time, processor time of the process and its children, and peak memory come from
-the kernel when the process ends. Nothing is sampled.
+Wall time, processor time of the process and all below it, and peak memory come from
+the kernel when processes end. Nothing is sampled.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -31,11 +32,13 @@ class Run:
     wall: float
     """Seconds from start to end."""
     cpu: float
-    """Seconds of processor time, of the process and its children."""
+    """Seconds of processor time, of the process and all below it, such as the JVM of Spark."""
     memory: float
     """Peak resident memory of the largest process, in MB of a million bytes."""
     output: str = ""
     """What the command printed."""
+    own: float = math.nan
+    """Seconds of processor time of the process without its children, where /proc tells."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -44,7 +47,23 @@ class Run:
 
 
 STARTER = """
-import json, os, sys, time
+import json, math, os, sys, time
+if sys.platform == "linux":
+    # What a command leaves running, as the JVM that ends after it, becomes a child of this one.
+    import ctypes
+    PR_SET_CHILD_SUBREAPER = 36
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def left(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            process, _, used = os.wait3(os.WNOHANG)
+        except ChildProcessError:
+            return
+        if process:
+            yield used
+        else:
+            time.sleep(0.01)
 for line in sys.stdin:
     command, environment, folder, out, errors = json.loads(line)
     begin = time.perf_counter()
@@ -60,9 +79,19 @@ for line in sys.stdin:
             os.write(2, str(error).encode())
         finally:
             os._exit(127)
+    own = math.nan
+    if os.path.exists("/proc/self/stat"):
+        # A process that has ended still has its line, until it is waited for.
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        with open(f"/proc/{child}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+        own = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     _, status, used = os.wait4(child, 0)
-    took = time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss
-    print(json.dumps([os.waitstatus_to_exitcode(status), *took]), flush=True)
+    wall = time.perf_counter() - begin
+    every = [used, *left(30)]
+    cpu = sum(each.ru_utime + each.ru_stime for each in every)
+    memory = max(each.ru_maxrss for each in every)
+    print(json.dumps([os.waitstatus_to_exitcode(status), wall, cpu, memory, own]), flush=True)
 """
 """A small process that starts commands: a child's peak counts whom it was forked from."""
 
@@ -83,14 +112,14 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> Run:
         asked = [words, dict(environment), str(ROOT), out.name, errors.name]
         starter.stdin.write(json.dumps(asked) + "\n")
         starter.stdin.flush()
-        code, wall, cpu, memory = json.loads(starter.stdout.readline())
+        code, wall, cpu, memory, own = json.loads(starter.stdout.readline())
         if code:
             tail = errors.read().decode(errors="replace").strip()[-2000:]
             raise CommandFailed(f"{' '.join(words[:6])} … exited with {code}: {tail}")
         printed = out.read(1 << 20).decode(errors="replace")
     # Linux counts kilobytes, macOS bytes.
     unit = 1 if sys.platform == "darwin" else 1024
-    return Run(wall, cpu, memory * unit / 1e6, printed)
+    return Run(wall, cpu, memory * unit / 1e6, printed, own)
 
 
 def alternated(
@@ -112,6 +141,7 @@ def middle(runs: Sequence[Run]) -> Run:
         median(each.cpu for each in runs),
         max(each.memory for each in runs),
         printed,
+        median(each.own for each in runs),
     )
 
 

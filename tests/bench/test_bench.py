@@ -70,6 +70,26 @@ def test_a_process_is_measured() -> None:
     assert found.report == {}
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+def test_a_process_is_told_from_its_children() -> None:
+    busy = "import time\nwhile time.process_time() < {}: pass\n"
+    command = f"[sys.executable, '-S', '-c', {busy.format(0.4)!r}]"
+    child = f"import subprocess, sys\nsubprocess.run({command})\n"
+    found = run([sys.executable, "-S", "-c", child + busy.format(0.1)], {})
+
+    assert 0.1 <= found.own + 0.02 < 0.3
+    assert found.cpu - found.own > 0.39
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is nobody to take orphans in")
+def test_what_outlives_a_process_is_counted() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\n"
+    parent = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', {busy!r}])\n"
+    found = run([sys.executable, "-S", "-W", "ignore", "-c", parent], {})
+
+    assert found.own < 0.2 < 0.29 < found.cpu
+
+
 def test_a_command_that_fails_is_no_figure() -> None:
     with pytest.raises(CommandFailed, match="exited with 3"):
         run([sys.executable, "-S", "-c", "raise SystemExit(3)"], {})
