@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 from urllib.parse import urlsplit
 
+from havasu_vc.engine.java import ended, is_gone, keep_quiet
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
 from havasu_vc.records import dataclass
@@ -82,6 +83,11 @@ _SETTINGS = {
 _SETTING = re.compile(r"([^#\s=][^\s=]*)(?:\s*=\s*|\s+)(.*)")
 _LOST = re.compile(r"^Lost task [^:]*\): ")
 _DIED = re.compile(r"Error from python worker:\n(?:.*\n)*?(.*\S.*)\n\s*PYTHONPATH was:")
+_FULL = re.compile(
+    r"most recent failure: Lost task [^\n]*\(([^\s()]+) executor [^\n]*\): "
+    r"(?:[^\n]*|.*\nOSError: [^\n]*)No space left on device",
+    re.DOTALL,
+)
 _OTHER_PYTHON = re.compile(
     r"worker has different version: (\d+\.\d+) than that in driver: (\d+\.\d+)"
 )
@@ -332,6 +338,7 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is None:
+        keep_quiet()
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
@@ -421,7 +428,15 @@ def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 def given_up(what: str, error: Exception, *hints: str) -> EngineError:
     """Return what it means that Spark ended some work with an error."""
-    found = _OTHER_PYTHON.search(_said_of(error))
+    if is_gone(error):
+        return ended(what)
+    said = _said_of(error)
+    if (full := _FULL.search(said)) is not None:
+        return EngineError(
+            f"the disk of the worker on {full[1]} is full",
+            hints=("make room there, where SPARK_LOCAL_DIRS says or in /tmp, and run again",),
+        )
+    found = _OTHER_PYTHON.search(said)
     if found is None:
         return EngineError(f"Spark gave up on {what}: {cause_of(error)}", hints=hints)
     there, here = found.groups()

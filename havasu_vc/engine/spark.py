@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import pyarrow as pa
 
 from havasu_vc.engine.dealing import run_dealt_in
+from havasu_vc.engine.java import ended, ended_here, stop
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
@@ -225,9 +226,9 @@ class SparkEngine:
         for run in tuple(self._runs):
             run.stop()
         if self._owned and self._session is not None:
-            self._session.stop()
+            stop(self._session)
         elif self._bare is not None:
-            self._bare.sparkContext.stop()
+            stop(self._bare.sparkContext)
         if self._owned or self._bare is not None:
             self._session = self._bare = None
             self._owned = self._prepared = False
@@ -244,7 +245,10 @@ class SparkEngine:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        gone = ended_here(error)
         self.close()
+        if gone:
+            raise ended("the work") from error
 
     def _run(
         self, tasks: Sequence[Task], description: str, anywhere: bool, *, brief: bool

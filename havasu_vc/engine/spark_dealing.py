@@ -39,7 +39,7 @@ from havasu_vc.engine.session import (
 )
 from havasu_vc.engine.spill import read
 from havasu_vc.engine.worker import parse_error, pickled_error, quick_task
-from havasu_vc.errors import EngineError, HavasuError
+from havasu_vc.errors import EngineError, HavasuError, StorageError
 from havasu_vc.model.task import Task, task_of
 
 if TYPE_CHECKING:
@@ -347,7 +347,10 @@ def _own_parts(
     except OSError as error:
         if isinstance(error, HavasuError):
             raise
-        full = EngineError(f"a worker cannot keep rows on its disk: {error.strerror or error}")
+        full = StorageError(
+            f"rows that wait in {folder} cannot be kept: {error.strerror or error}",
+            hints=("make room there, and run again",),
+        )
         yield _row(deals_to or 0, 2 * hop + 1, pickled_error(full), ERROR)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from havasu_vc.engine.protocol import Batches, Engine, NumberedBatches
+from havasu_vc.engine.session import given_up
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import EngineError
 from havasu_vc.model.task import Task, run_task, task_of
@@ -109,6 +110,22 @@ def test_a_worker_that_dies_is_one_clear_line(spark: "SparkSession", tmp_path: P
         assert sum(batch.num_rows for batch in engine.run([task])) == 10
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.io.IOException: No space left on device",
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        "  File \"worker.py\", line 1\nOSError: [Errno 28] No space left on device: '/tmp/a'",
+    ],
+)
+def test_a_worker_whose_disk_is_full_is_named(said: str) -> None:
+    lost = "Lost task 1.3 in stage 0.0 (TID 7) (north-7 executor 1): "
+    error = given_up("the edit", RuntimeError(f"Job aborted; most recent failure: {lost}{said}\n"))
+    assert error.message == "the disk of the worker on north-7 is full"
+    other = given_up("the edit", RuntimeError(f"most recent failure: {lost}no such thing"))
+    assert other.message == "Spark gave up on the edit: no such thing"
+
+
 def test_results_that_are_not_here_say_so(spark: "SparkSession", tmp_path: Path) -> None:
     tasks = [task_of(kernels.numbers, index, 1) for index in range(4)]
     with SparkEngine(spark, scratch=tmp_path) as engine:
@@ -167,6 +184,22 @@ try:
     SparkEngine(master="nonsense", scratch=scratch).session()
 except Exception as error:
     print(type(error).__name__, str(error))
+def interrupted(connection, command):
+    ClientServerConnection.send_command = send
+    raise KeyboardInterrupt
+from py4j.clientserver import ClientServerConnection
+try:
+    with SparkEngine(master="local[2]", scratch=scratch) as engine:
+        engine.session()
+        send, ClientServerConnection.send_command = ClientServerConnection.send_command, interrupted
+        try:
+            SparkContext._jvm.System.nanoTime()
+        except KeyboardInterrupt:
+            print("interrupted")
+        SparkContext._gateway.proc.kill()
+        list(engine.run(tasks))
+except Exception as error:
+    print(type(error).__name__, str(error))
 """
 
 
@@ -188,4 +221,6 @@ def test_a_session_of_its_own_is_quiet_and_survives_a_dead_worker(tmp_path: Path
     ]
     assert lines[5] == "1", "a context that somebody else started goes on"
     assert lines[6].startswith("EngineError Spark could not be started on nonsense: ")
-    assert len(lines) == 7
+    assert lines[7] == "interrupted", "as by Ctrl-C, of which nothing is logged"
+    assert lines[8] == "EngineError Spark's Java ended in the middle of the work"
+    assert len(lines) == 9

@@ -1,0 +1,76 @@
+"""The Java that Spark starts, and that may end at any time: killed, or for want of memory.
+
+Py4J, by which PySpark talks with it, logs tracebacks of what it raises in any case; a command
+tells of it in one line.
+"""
+
+import logging
+import subprocess
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["ended", "ended_here", "is_gone", "keep_quiet", "stop"]
+
+
+def keep_quiet() -> None:
+    """Keep off the terminal what Py4J logs of Ctrl-C, and of a Java that has ended."""
+    logging.getLogger().addFilter(_not_of_py4j)  # some of it goes to the root's log
+    if not (theirs := logging.getLogger("py4j")).level:  # else somebody looks for something
+        theirs.setLevel(logging.CRITICAL + 1)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+def is_gone(error: BaseException) -> bool:
+    """Return whether an error is that Java, with which this process talks, is there no more."""
+    if isinstance(error, ConnectionError):
+        return True
+    # Where Java answers, what it says comes along.
+    of_py4j = type(error).__name__ in ("Py4JError", "Py4JNetworkError")
+    return of_py4j and "Trace:" not in str(error)
+
+
+def ended(what: str) -> EngineError:
+    """Return what to tell of a Java that ended."""
+    return EngineError(
+        f"Spark's Java ended in the middle of {what}",
+        hints=(
+            "the system may have stopped it for want of memory: run again when there is more, "
+            "or with `--engine local`",
+        ),
+    )
+
+
+def ended_here(error: BaseException | None) -> bool:
+    """Return whether an error is that the Java which this process started has ended."""
+    if error is None or not is_gone(error):
+        return False
+    from pyspark import SparkContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(2)
+    return process.returncode is not None
+
+
+def stop(started: "SparkSession | SparkContext") -> None:
+    """Stop a session or a context; nothing need be done where its Java has ended."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
+        try:
+            started.stop()
+        except Exception as error:
+            if not is_gone(error):
+                raise
