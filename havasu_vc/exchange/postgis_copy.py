@@ -435,7 +435,7 @@ _TABLES = (
 class PostgisHome:
     """The schema that a working copy is, or would be."""
 
-    kind = "postgis"
+    kind = "postgresql"  # as Kart calls it
 
     def __init__(self, address: str, *, kart: bool) -> None:
         self._address = parse_address(address)

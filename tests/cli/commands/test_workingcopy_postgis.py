@@ -98,6 +98,7 @@ def test_edits_are_seen_and_committed(run: Run, edit: Callable[..., None], rows:
     assert status["workingCopy"]["changes"] == {
         "points": {"feature": {"inserts": 1, "updates": 1, "deletes": 1}}
     }
+    assert status["workingCopy"]["parts"]["tabular"]["type"] == "postgresql"
     diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
     changes = diff["points"]["feature"]
     assert [(c.get("-", {}).get("name"), c.get("+", {}).get("name")) for c in changes] == [
