@@ -187,7 +187,8 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
                 f"{base.revision.name}; `havasu-vc commit` brings them onto HEAD",
             )
         plans.append(plan)
-    for plan in plans:
+    # What goes goes first: no two tables may have one title, as one that moved has.
+    for plan in sorted(plans, key=lambda each: each.new is not None):
         plan.carry_out(repo, held)
         was = None if plan.old is None else _tree(plan.old)
         if plan.new is not None and was != _tree(plan.new):

@@ -57,6 +57,13 @@ def changes(repo: Path) -> dict[str, object]:
     return meta
 
 
+@pytest.mark.parametrize("name", ["places", "spots"])  # before and behind it in order
+def test_a_dataset_that_moves_keeps_its_title(repo: Path, name: str) -> None:
+    succeed(invoke(["-C", repo, "mv", "points", name]))
+    assert described(repo) == ("Some points", "")
+    assert "Nothing to commit" in succeed(invoke(["-C", repo, "status"])).stdout
+
+
 @pytest.mark.few(1)
 def test_a_title_and_a_text_are_edits_that_a_commit_takes(repo: Path) -> None:
     assert described(repo) == ("Some points", "")
