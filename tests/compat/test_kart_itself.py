@@ -10,7 +10,9 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyogrio.raw
 import pytest
+import shapely
 from pytest import MonkeyPatch
 
 from havasu_vc import Repo
@@ -406,3 +410,34 @@ def test_what_we_upgraded(tmp_path: Path) -> None:
     made = Repo.open(tmp_path / "new")
     checked(made)
     assert made.git.git("rev-parse", "HEAD").text.startswith("1582725")
+
+
+def test_a_geopackage_is_imported_as_it_does(tmp_path: Path) -> None:
+    """Keys of text, and systems of coordinates in the words of the file."""
+    shapes = shapely.to_wkb([shapely.Point(n, 0) for n in range(3)])
+    table: dict[str, Any] = {"geometry": shapes, "fields": [], "field_data": []}
+    file = tmp_path / "places.gpkg"
+    for layer, crs in (("one", "EPSG:2193"), ("two", "EPSG:4326")):
+        pyogrio.raw.write(
+            file, **table, geometry_type="Point", crs=crs, layer=layer, driver="GPKG", append=True
+        )
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            "CREATE TABLE codes (code TEXT PRIMARY KEY NOT NULL, name TEXT);"
+            "INSERT INTO codes VALUES ('b', 'x'), ('a', NULL);"
+            "INSERT INTO gpkg_contents (table_name, data_type, identifier)"
+            " VALUES ('codes', 'attributes', 'Codes')"
+        )
+    said = []
+    for name in ("ours", "theirs"):
+        place = empty_repo(tmp_path / name, kart=True).path
+        if name == "ours":
+            assert run(cli, ["-C", str(place), "import", str(file), "--all-layers"]) == 0
+        else:
+            kart(place, "import", str(file), "--all-tables")
+        found = json.loads(kart(place, "meta", "get", "-o", "json"))
+        for meta in found.values():
+            for column in meta["schema.json"]:
+                del column["id"]  # drawn anew by Kart
+        said.append(found)
+    assert said[0] == said[1]
