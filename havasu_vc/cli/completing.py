@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from havasu_vc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from havasu_vc.library import Repo
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
     "complete_tags",
 ]
 
-Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 
 
 def _completer(names: Callable[[Repo], Iterable[str]], behind: str = "") -> Completer:
@@ -47,16 +48,23 @@ def _completer(names: Callable[[Repo], Iterable[str]], behind: str = "") -> Comp
             found = [before + sign + name for name in known if name.startswith(begun)]
         except Exception:
             return []
-        return [CompletionItem(name) for name in found]
+        return _items(found)
 
     return complete
+
+
+def _items(values: Iterable[str], kind: str = "plain") -> list[CompletionItem]:
+    # Every command with such an argument loads this module.
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(value, type=kind) for value in values]
 
 
 def complete_files(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Have the shell offer files."""
-    return [CompletionItem(incomplete, type="file")]
+    return _items([incomplete], "file")
 
 
 def complete_datasets_or_files(
