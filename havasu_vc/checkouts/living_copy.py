@@ -219,6 +219,12 @@ class LivingCopy:
         """Where it is, in short."""
         return self._place.short
 
+    @property
+    def tree(self) -> str | None:
+        """The tree that it has the rows of."""
+        with self._reading() as file:
+            return file.tree
+
     @contextmanager
     def adopting(self, tables: Sequence[str], folder: Path) -> Iterator[str]:
         """Take tables as those of datasets of their names, which a block commits from a source."""

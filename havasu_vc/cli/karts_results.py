@@ -38,6 +38,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("tag", "Made tag '.*'", ""),
     ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
     ("clone", "Cloned into .*", ""),
+    ("fsck", "Everything is sound", "✔︎ Everything looks good"),
     ("mv", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[HEAD \1] \2"),
     ("mv", r"\[(\S+) ([0-9a-f]{7})\] (.*)", r"[refs/heads/\1 \2] \3"),
     ("mv", "  Date: .*|", ""),

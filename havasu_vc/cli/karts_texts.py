@@ -517,6 +517,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"Patch contains changes for dataset '\1' which is not in this repository",
     ),
     ("", r"the patch does not say who made it.*", "Patch contains no author or head information"),
+    ("fsck", "the working copy is missing", "Working copy missing: None"),
     ("upgrade", "(.+) holds commits already", 'Invalid value for DEST: "\\1" isn\'t empty'),
     (
         "",

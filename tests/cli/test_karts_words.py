@@ -478,6 +478,13 @@ clean: upgrade nosuch ../new
 clean: upgrade . ../new
 clean: upgrade . ../new --in-place
 clean: upgrade
+clean: fsck
+clean: fsck --reset-dataset table
+edited: fsck --reset-dataset table
+bare: fsck
+gone: fsck
+grown: fsck
+files: fsck
 hidden: commit -m x
 hidden: diff -o quiet
 hidden: diff points -o text

@@ -17,6 +17,7 @@ from havasu_vc.cli.completing import complete_datasets, complete_datasets_or_fil
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_fsck import lines_of_fsck
 from havasu_vc.cli.options import (
     Command,
     engine_option,
@@ -89,16 +90,20 @@ def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_form
         ]
         click.echo(json.dumps({"havasu.fsck/v1": problems}, indent=2))
         return 1 if problems else 0
+    if is_called_kart():
+        for line in lines_of_fsck(repo, reset):
+            invocation.say(line)
     count = 0
     for problem in found:
         count += 1
         click.echo(f"{visible(problem.where)}: {visible(problem.message)}")
         if problem.hint:
             click.echo(f"  {visible(problem.hint)}")
-    invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
     asked_for = not repo.git.is_bare and repo.git.config.get("kart.workingcopy.location")
     if is_called_kart() and asked_for and not count and repo.workspace.living is None:
         raise NoWorkingCopyError("the working copy is missing")
+    if count or not (is_called_kart() and (reset or repo.workspace.living is None)):
+        invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
     return 1 if count else 0
 
 
