@@ -385,55 +385,61 @@ class _Following:
         flavour = self.state.flavour or DEFAULT
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
         self.notes += notes if self.strict else ()
-        shown, clustered = self._laid_out(view, folder.internals, found or known)
-        if (
-            same
-            and found is not None
-            and found.flavour is flavour
-            and found.clustered == clustered
-            and (
-                not self.strict
-                or (place.is_whole(found) and not has_clashes(place.read().metadata))
-            )
-            and {name: ref.tree for name, ref in refs.items()}
-            == {name: ref.tree for name, ref in found.refs.items()}
-        ):
-            self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
-            return
-        view.check_guard()
-        # What was asked about is what is built upon; edits that come in between stay.
-        upon = None if found is None else found.version
-        if condition is Condition.EDITED:
-            gone = remove_unreadable(place, view.properties.table_uuid)
-            upon = None if gone else self.repo.taken.get(path)
-        keep = max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
-        state, tree = self.state, folder.internals
-        wanted = Checkout(commit, tree, state.flavour, state.copy, keep, refs, clustered)
-        try:
-            made = _made(shown, place, wanted, found, upon)
-        except ConcurrentChangeError:
-            # Someone wrote to the table this very moment: it has edits now.
-            self._stay(path, known, folder, commit)
-            return
+        with self._laid_out(view, folder.internals, place, found or known) as (shown, clustered):
+            if (
+                same
+                and found is not None
+                and found.flavour is flavour
+                and found.clustered == clustered
+                and (
+                    not self.strict
+                    or (place.is_whole(found) and not has_clashes(place.read().metadata))
+                )
+                and {name: ref.tree for name, ref in refs.items()}
+                == {name: ref.tree for name, ref in found.refs.items()}
+            ):
+                self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
+                return
+            view.check_guard()
+            # What was asked about is what is built upon; edits that come in between stay.
+            upon = None if found is None else found.version
+            if condition is Condition.EDITED:
+                gone = remove_unreadable(place, view.properties.table_uuid)
+                upon = None if gone else self.repo.taken.get(path)
+            keep = max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
+            state, tree = self.state, folder.internals
+            wanted = Checkout(commit, tree, state.flavour, state.copy, keep, refs, clustered)
+            try:
+                made = _made(shown, place, wanted, found, upon)
+            except ConcurrentChangeError:
+                # Someone wrote to the table this very moment: it has edits now.
+                self._stay(path, known, folder, commit)
+                return
         self.state = self.state.with_table(path, made)
         self.changed.append(path)
 
+    @contextmanager
     def _laid_out(
-        self, view: DatasetInFiles, tree: str, near: TableState | None
-    ) -> tuple[DatasetInFiles, str | None]:
-        """Return what a table shows, and the tree of it where that is a clustered version."""
+        self, view: DatasetInFiles, tree: str, place: TablePlace, near: TableState | None
+    ) -> Iterator[tuple[DatasetInFiles, str | None]]:
+        """Yield what a table shows, and the tree of it where that is a clustered version."""
         layout = self.state.layout_of(view.path)
         if not layout.clustered:
-            return view, None
+            yield view, None
+            return
         from havasu_vc.checkouts.clustered_versions import can_cluster, clustered_version
 
         if not can_cluster(view, layout):
             if self.strict:
                 self.notes.append(f"{view.path} has no geometries to sort by: its files stay")
-            return view, None
+            yield view, None
+            return
         view.check_guard()
         fresh = self.anew in ("", view.path)
-        return clustered_version(self.repo, view, tree, layout, near=near, fresh=fresh)
+        with clustered_version(
+            self.repo, view, tree, layout, place, near=near, fresh=fresh
+        ) as found:
+            yield found
 
     def _stay(
         self, path: str, known: TableState | None, folder: DatasetFolder, commit: str

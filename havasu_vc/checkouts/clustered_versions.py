@@ -11,9 +11,10 @@ which files a table has, so edits of it are told from what it was made with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from havasu_vc.checkouts.counterparts import (
@@ -27,10 +28,18 @@ from havasu_vc.checkouts.counterparts import (
     table_view,
     tree_view,
 )
+from havasu_vc.checkouts.sorted_rows import bring, described, sorted_anew, tried_files, trying
+from havasu_vc.checkouts.table_places import table_place, workspace_root
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
-from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.plan import past_path
+from havasu_vc.datasets.havasu.far import (
+    far_dataset,
+    put_at,
+    sent,
+    url_of,
+    version_of,
+    where_it_is,
+)
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.datasets.protocol import DatasetInFiles, TreeEdit
@@ -42,7 +51,6 @@ from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
 )
-from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.properties import (
@@ -56,24 +64,21 @@ from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.disk import short_lived_folder
-from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_systems import may_put
+from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.workspace.counting import check_keys
+from havasu_vc.workspace.counting_apart import count_apart
 from havasu_vc.workspace.incoming import edit_of, edited_dataset
-from havasu_vc.workspace.places import TEMPORARY
+from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.state import TableLayout, TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits
 
 __all__ = [
-    "CLUSTERED",
     "can_cluster",
-    "clustered",
     "clustered_base",
     "clustered_version",
-    "described",
     "edit_of_clustered",
     "forget_clustered",
-    "sorted_anew",
     "with_layout",
 ]
 
@@ -133,36 +138,51 @@ def can_cluster(view: DatasetInFiles, layout: TableLayout) -> bool:
     return bool(view.schema.geometries or _spec_of(view, layout).fields)
 
 
+@contextmanager
 def clustered_version(
     repo: OpenRepo,
     view: DatasetInFiles,
     tree: str,
     layout: TableLayout,
+    place: TablePlace,
     *,
     near: TableState | None = None,
     fresh: bool = False,
-) -> tuple[DatasetInFiles, str]:
-    """Return a clustered version of a dataset, and its tree: one that is kept, or a new one.
+) -> Iterator[tuple[DatasetInFiles, str]]:
+    """Yield a clustered version of a dataset, and its tree: one that is kept, or a new one.
 
-    `tree` is the dataset's in git. `near` is a table that shows another version; `fresh`
-    asks for one without rows that came after the sorting.
+    `tree` is the dataset's in git, and `place` that of the table, which is to have the files
+    when the block ends: where data is away they are then read there alone. `near` is a table
+    that shows another version; `fresh` asks for one without rows that came after the sorting.
     """
     spec = _spec_of(view, layout)
-    found = _kept(repo, view, tree, spec)
+    found = _kept(repo, view, tree, spec, place)
     if found is not None and not (fresh and not _is_fresh(found)):
-        return found, _tree(found)
-    with making_version(repo) as storage:
+        yield found, _tree(found)
+        return
+    with making_version(repo) as storage, trying(storage) as storage:
         near = None if fresh else near
-        folder = _brought(repo, view, spec, near, storage) or sorted_anew(repo, view, storage, spec)
-        files = HavasuDataset(view.path, folder, storage, view.revision).entries
-        kept = keep_version(repo, storage, folder, files, lambda made: _place(repo, tree, made))
-    return HavasuDataset(view.path, kept, repo.storage, view.revision), kept.tree
+        folder = _brought(repo, view, spec, near, storage, place)
+        if folder is None:
+            folder = sorted_anew(repo, view, storage, spec)
+        made = HavasuDataset(view.path, folder, storage, view.revision)
+        tried = tried_files(made)
+        away = _is_away(repo, place)
+        here = [each.file for each in (made.delete_entries if away else made.entries.values())]
+        bring(made, {file: url for file, url in tried.items() if file in here})
+        kept = keep_version(repo, storage, folder, here, lambda made: _place(repo, tree, made))
+        shown = HavasuDataset(view.path, kept, storage, view.revision)
+        yield _as_read(shown, lambda: {**_readable(repo, place), **tried}), kept.tree
 
 
-def clustered_base(repo: OpenRepo, table: TableState) -> DatasetInFiles:
-    """Return the clustered version that a table was made from."""
-    place = _place(repo, table.tree, table.clustered or "")
-    found = read_version(repo, table.path, place, table.commit[:10])
+def clustered_base(repo: OpenRepo, table: TableState, *, apart: bool = False) -> DatasetInFiles:
+    """Return the clustered version that a table was made from.
+
+    Those who read `apart` see no folder of this machine.
+    """
+    file = _place(repo, table.tree, table.clustered or "")
+    place = table_place(repo, workspace_root(repo), table.path)
+    found = _read(repo, table.path, file, table.commit[:10], place, apart=apart)
     if found is None:
         raise CorruptionError(
             f"{table.path}: what its clustered table was made from is not there any more",
@@ -190,9 +210,16 @@ def edit_of_clustered(edits: TableEdits, base: DatasetInFiles, engine: Engine) -
     """
     if edits.is_empty:
         return TreeEdit(edits.path, {})
+    if (url := url_of(edits.base)) is not None:
+        apart = engine.apart
+        base = far_dataset(base, url, apart=apart, writes=apart or may_put(url)) or base
+        edits = replace(edits, base=where_it_is(edits.base, apart=apart))
     if not (edits.removed or edits.deleted or edits.restored or edits.documents):
         return edit_of(replace(edits, base=base, layout=base.layout), base.storage, engine)
-    check_keys(edits)
+    if url is None:
+        check_keys(edits)
+    else:
+        count_apart(edits, engine)
     _, edit = base.evolved(edits.schema)
     with edit:
         if edits.touches_rows:
@@ -200,7 +227,9 @@ def edit_of_clustered(edits: TableEdits, base: DatasetInFiles, engine: Engine) -
             take_changes(edit, edits.base, draft, engine)
         if not edit.counts.total and edits.schema == base.schema:
             return TreeEdit(edits.path, {})
-        return edit.finish()
+        made = edit.finish()
+    there = put_at(base)
+    return made if there is None else sent(made, base.storage.staging, there)
 
 
 def _folder(repo: OpenRepo) -> Path:
@@ -212,18 +241,58 @@ def _place(repo: OpenRepo, tree: str, clustered: str) -> Path:
 
 
 def _kept(
-    repo: OpenRepo, view: DatasetInFiles, tree: str, spec: PartitionSpec
+    repo: OpenRepo, view: DatasetInFiles, tree: str, spec: PartitionSpec, place: TablePlace
 ) -> DatasetInFiles | None:
     """Return the newest version that is kept of a tree and dealt out by a spec."""
-    places: list[tuple[int, Path]] = []
-    for place in _folder(repo).glob(f"{tree}-*{SUFFIX}"):
+    files: list[tuple[int, Path]] = []
+    for file in _folder(repo).glob(f"{tree}-*{SUFFIX}"):
         with suppress(OSError):
-            places.append((place.stat().st_mtime_ns, place))
-    for _, place in sorted(places, reverse=True):
-        found = read_version(repo, view.path, place, view.revision)
+            files.append((file.stat().st_mtime_ns, file))
+    for _, file in sorted(files, reverse=True):
+        found = _read(repo, view.path, file, view.revision, place)
         if found is not None and found.partition.fields == spec.fields:
             return found
     return None
+
+
+def _read(
+    repo: OpenRepo,
+    path: str,
+    file: Path,
+    revision: str,
+    place: TablePlace,
+    *,
+    apart: bool = False,
+) -> DatasetInFiles | None:
+    """Return the version that is kept in a file, whose data files the table may have alone."""
+    there = cache(partial(_readable, repo, place))
+    found = read_version(repo, path, file, revision, there)
+    return None if found is None else _as_read(found, there, apart=apart)
+
+
+def _readable(repo: OpenRepo, place: TablePlace) -> Mapping[str, str]:
+    """Return where data files are read that a table has alone, as it does where data is away."""
+    return place.readable_files() if _is_away(repo, place) else {}
+
+
+def _is_away(repo: OpenRepo, place: TablePlace) -> bool:
+    """Whether a table's data files are in a bucket, as those of commits are, and none is here."""
+    fetcher = repo.storage.fetcher
+    away = repo.storage.on_demand and fetcher is not None and fetcher.bucket() is not None
+    return away and in_bucket(place.location)
+
+
+def _as_read(
+    view: DatasetInFiles, there: Callable[[], Mapping[str, str]], *, apart: bool = False
+) -> DatasetInFiles:
+    """Return a version as its files are read: where they are, if they are not all here."""
+    entries = view.data_entries
+    away = [e.file for e in entries if apart or not view.storage.has(e.file)]
+    if not away:
+        return view
+    known = there()
+    elsewhere = {file: known[file] for file in away if file in known}
+    return version_of(where_it_is(view, apart=apart), view.folder, view.revision, elsewhere)
 
 
 def _tree(view: DatasetInFiles) -> str:
@@ -243,29 +312,39 @@ def _brought(
     spec: PartitionSpec,
     near: TableState | None,
     storage: Storage,
+    place: TablePlace,
 ) -> Folder | None:
     """Return the version made from that of another table, None where sorting anew is better."""
     if near is None or near.clustered is None or view.size < SMALL:
         return None
-    try:
-        base = clustered_base(repo, near)
-        old = tree_view(repo, near.path, near.tree, near.commit[:10])
-    except HavasuError:
-        return None
-    if base.partition.fields != spec.fields or not _comparable(old, view):
-        return None
-    _, edit = base.with_storage(storage).evolved(view.schema)
-    assert isinstance(edit, Edit)
-    # Files of a few rows lie in no partition.
-    unpartitioned = document_hash(format_partition(PartitionSpec()))
-    edit.layout = replace(edit.layout, partition_hash=unpartitioned)
-    with edit, repo.settings.open_engine(0) as engine:
-        edit.add_documents(_documents(base, view))
-        for batch in row_changes(old, view, engine):
-            edit.collect(iter((batch,)))
+    away = _is_away(repo, place)
+    with repo.settings.open_engine(view.size if away else 0) as engine:
+        apart = engine.apart
+        try:
+            base = clustered_base(repo, near, apart=apart)
+            old = tree_view(repo, near.path, near.tree, near.commit[:10])
+        except HavasuError:
+            return None
+        if base.partition.fields != spec.fields or not _comparable(old, view):
+            return None
+        old, view = (where_it_is(each, apart=apart) for each in (old, view))
+        _, edit = base.with_storage(storage).evolved(view.schema)
+        assert isinstance(edit, Edit)
+        # Files of a few rows lie in no partition.
+        unpartitioned = document_hash(format_partition(PartitionSpec()))
+        edit.layout = replace(edit.layout, partition_hash=unpartitioned)
+        with edit:
+            edit.add_documents(_documents(base, view))
+            if apart:
+                take_changes(edit, old, view, engine)
+            else:
+                for batch in row_changes(old, view, engine):
+                    edit.collect(iter((batch,)))
+                    if edit.counts.total > view.rows // 2:
+                        break
             if edit.counts.total > view.rows // 2:
                 return None
-        return edited(base.folder, edit.finish())
+            return edited(base.folder, edit.finish())
 
 
 def _comparable(old: DatasetInFiles, new: DatasetInFiles) -> bool:
@@ -280,66 +359,3 @@ def _documents(base: DatasetInFiles, view: DatasetInFiles) -> dict[str, bytes | 
     now = described(view)
     documents: dict[str, bytes | None] = dict.fromkeys(described(base).keys() - now.keys())
     return {**documents, **now, DATASET: format_properties(view.properties)}
-
-
-# A dataset's rows sorted anew for a table: nearby rows in the same files and row groups.
-#
-# Rows with geometries lie along a Hilbert curve, others in the order of their key. With a
-# partition spec, that of the dataset or one that is asked for, no file holds rows of two
-# partitions, and each partition is ordered so. The engine sorts them, so with `--engine
-# spark` it is a Spark job; what it writes are the files of that table alone, and the
-# repository does not know of them.
-
-CLUSTERED = "-clustered"
-"""The end of a tree's name where its rows are sorted anew."""
-
-
-@contextmanager
-def clustered(
-    repo: OpenRepo, view: DatasetInFiles, location: Path, spec: PartitionSpec
-) -> Iterator[DatasetInFiles]:
-    """Yield a dataset of the same rows in clustered files, which go when the block ends."""
-    with short_lived_folder(location, TEMPORARY) as scratch:
-        storage = replace(
-            view.storage, keys=scratch / "keys", staging=DataFileStore(scratch / "files")
-        )
-        folder = sorted_anew(repo, view, storage, spec)
-        yield HavasuDataset(view.path, folder, storage, view.revision)
-
-
-def sorted_anew(
-    repo: OpenRepo, view: DatasetInFiles, storage: Storage, spec: PartitionSpec
-) -> Folder:
-    """Return the documents of a dataset with the rows of another in files anew, all staged."""
-    column = next(iter(view.schema.geometries), None)
-    unpartitioned = format_partition(PartitionSpec())
-    new = NewDataset(
-        view.path,
-        view.schema,
-        table_uuid=view.properties.table_uuid,
-        meta={
-            # What rows that come later are written with: they are few, of any partition.
-            past_path(document_hash(unpartitioned)): unpartitioned,
-            **described(view),
-        },
-        hilbert=None if column is None else column.id,
-        partition=spec,
-    )
-    new.documents[DATASET] = format_properties(view.properties)
-    curve = None if column is None else Curve(column.name)
-    size = view.size
-    with repo.settings.open_engine(size) as engine:
-        if spec.fields:
-            files = write_partitioned(view.scan(), new, spec, storage, engine, curve=curve)
-        else:
-            files = write_table(view.scan(), new, storage, engine, input_bytes=size, curve=curve)
-    return edited(None, new.edit(files))
-
-
-def described(view: DatasetInFiles) -> dict[str, bytes]:
-    """Return the documents that say what a dataset is to people."""
-    return {
-        f"meta/{name}": view.folder.read_blob(blob)
-        for name, blob in view.folder.blobs("meta")
-        if name in ("title", "description") or name.startswith("crs/")
-    }

@@ -25,7 +25,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -313,16 +313,26 @@ def keep_version(
     return TreeFolder(kept, tree)
 
 
-def read_version(repo: OpenRepo, path: str, place: Path, revision: str) -> DatasetInFiles | None:
-    """Return the version that is kept in a file, if it is whole."""
+def read_version(
+    repo: OpenRepo,
+    path: str,
+    place: Path,
+    revision: str,
+    beside: Callable[[], Container[str]] = frozenset,
+) -> DatasetInFiles | None:
+    """Return the version that is kept in a file, if it is whole.
+
+    `beside` gives files that are read elsewhere; it is asked where some are not here.
+    """
     try:
         tree, kept = parse_objects(place.read_bytes(), str(place))
         found = HavasuDataset(path, TreeFolder(kept, tree), repo.storage, revision)
         found.check_guard()
-        whole = all(repo.storage.files.has(file) for file in found.entries)
+        away = [file for file in found.entries if not repo.storage.files.has(file)]
+        there = beside() if away else ()
     except (OSError, HavasuError):
         return None
-    return found if whole else None
+    return found if all(file in there for file in away) else None
 
 
 def forget_versions(

@@ -98,12 +98,12 @@ def require_workspace(repo: OpenRepo) -> WorkspaceState:
     return state
 
 
-def base_view(repo: OpenRepo, table: TableState) -> DatasetInFiles:
-    """Return the dataset that a table was made from."""
+def base_view(repo: OpenRepo, table: TableState, *, apart: bool = False) -> DatasetInFiles:
+    """Return the dataset that a table was made from; what is clustered also as read `apart`."""
     if table.clustered is not None:
         from havasu_vc.checkouts.clustered_versions import clustered_base
 
-        return clustered_base(repo, table)
+        return clustered_base(repo, table, apart=apart)
     return committed_view(repo, table)
 
 
@@ -123,12 +123,12 @@ def read_table_edits(
         place.check_files(table, repo.storage.files)
         return None
     table = known if condition is Condition.EDITED and known is not None else table
-    base = base_view(repo, table)
-    found = open_checked_out(place, table, base.properties.table_uuid)
-    place.check_files(table, repo.storage.files)
-    if storage is not None:
-        base = base.with_storage(storage)
     with repo.settings.open_engine(0) as engine:
+        base = base_view(repo, table, apart=engine.apart)
+        found = open_checked_out(place, table, base.properties.table_uuid)
+        place.check_files(table, repo.storage.files)
+        if storage is not None:
+            base = base.with_storage(storage)
         if table.clustered is None:
             base = seen_in_bucket(repo, base, place.location, table.tree, engine)
         edits = read_edits(base, found, table.snapshot_id, engine)

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.checking_out import KEPT, changing_tables
-from havasu_vc.checkouts.clustered_versions import CLUSTERED, clustered
 from havasu_vc.checkouts.counterparts import (
     can_be_table,
     needs_counterpart,
@@ -35,6 +34,7 @@ from havasu_vc.checkouts.counterparts import (
 from havasu_vc.checkouts.edited_tables import EditedTable, seen_in_bucket
 from havasu_vc.checkouts.edits import onto_head, stored_edit_of, table_diff
 from havasu_vc.checkouts.requests import CheckoutToRequest, TableCommitRequest
+from havasu_vc.checkouts.sorted_rows import CLUSTERED, clustered
 from havasu_vc.checkouts.table_places import place_elsewhere, require_no_link
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.far import where_it_is

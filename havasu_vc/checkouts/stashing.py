@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -219,16 +220,17 @@ def _show_tables(repo: OpenRepo, stash: Stash, without: RepoFilter | None) -> No
                 raise _changed_since(path, then.name) from error
             views[path] = _view(repo, transaction, path, rebased)
         for path, (view, tree) in views.items():
-            shown, clustered = _laid_out(repo, state, view, tree)
-            show_as_edits(
-                shown,
-                table_place(repo, state.root, path),
-                state.tables[path],
-                commit=stash.commit,
-                tree=tree,
-                clustered=clustered,
-                copy=state.copy,
-            )
+            place = table_place(repo, state.root, path)
+            with _laid_out(repo, state, view, tree, place) as (shown, clustered):
+                show_as_edits(
+                    shown,
+                    place,
+                    state.tables[path],
+                    commit=stash.commit,
+                    tree=tree,
+                    clustered=clustered,
+                    copy=state.copy,
+                )
 
 
 def _lacks(repo: OpenRepo, state: WorkspaceState, path: str, stash: Stash) -> bool:
@@ -344,16 +346,19 @@ def _shows(place: TablePlace, stash: Stash) -> bool:
     return snapshot is not None and snapshot.summary.get(COMMIT) == stash.commit
 
 
+@contextmanager
 def _laid_out(
-    repo: OpenRepo, state: WorkspaceState, view: DatasetInFiles, tree: str
-) -> tuple[DatasetInFiles, str | None]:
-    """Return what a table is to show of a dataset: in clustered files if it has such."""
+    repo: OpenRepo, state: WorkspaceState, view: DatasetInFiles, tree: str, place: TablePlace
+) -> Iterator[tuple[DatasetInFiles, str | None]]:
+    """Yield what a table is to show of a dataset: in clustered files if it has such."""
     known, layout = state.tables[view.path], state.layout_of(view.path)
     if known.clustered is None or not layout.clustered:
-        return view, None
+        yield view, None
+        return
     from havasu_vc.checkouts.clustered_versions import clustered_version
 
-    return clustered_version(repo, view, tree, layout, near=known)
+    with clustered_version(repo, view, tree, layout, place, near=known) as found:
+        yield found
 
 
 def _differ(old: object, new: object) -> bool:

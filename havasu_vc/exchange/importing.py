@@ -48,7 +48,16 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
-__all__ = ["Curve", "chunks_of", "extent_of", "write_new", "write_partitioned", "write_table"]
+__all__ = [
+    "Curve",
+    "chunks_of",
+    "extent_of",
+    "partitions_of",
+    "rows_placed",
+    "write_new",
+    "write_partitioned",
+    "write_table",
+]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
@@ -135,20 +144,11 @@ def write_partitioned(
 
     Within a partition rows lie along the curve, or as they come.
     """
-    finding = [task_of(partitions, task, new.schema, spec) for task in tasks]
-    values = numbered(engine.run(finding, description="Looking for partitions", brief=True))
-    if values is None:
-        return []
-    if values.num_rows > MOST_PARTITIONS:
-        raise InvalidArgumentError(
-            f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
-            hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
-        )
     extent = None if curve is None else extent_of(tasks, curve, new.schema, engine)
-    places = RowPartitions(
-        new.schema, spec, values, None if curve is None else curve.column, extent
-    )
-    placed = [task_of(with_places, task, number, places) for number, task in enumerate(tasks)]
+    places = partitions_of(tasks, new.schema, spec, engine, curve=curve, extent=extent)
+    if places is None:
+        return []
+    placed = rows_placed(tasks, places)
     names = (PLACE, *new.schema.key.names)
     with _sorted_runs(placed, names, storage, engine) as (runs, ranges):
         where = (str(storage.staging.root), str(storage.keys))
@@ -159,6 +159,35 @@ def write_partitioned(
         batches = engine.run(writing, description="Writing", brief=True)
         files = [file for batch in batches for file in parse_report(batch).files]
     return distinct_files(files, new.layout, storage.staging, storage.keys)
+
+
+def partitions_of(
+    tasks: Sequence[Task],
+    schema: Schema,
+    spec: PartitionSpec,
+    engine: Engine,
+    *,
+    curve: Curve | None,
+    extent: Bounds | None,
+    anywhere: bool = False,
+) -> RowPartitions | None:
+    """Return which partitions the rows of tasks lie in; None where there are no rows."""
+    finding = [task_of(partitions, task, schema, spec) for task in tasks]
+    what = "Looking for partitions"
+    values = numbered(engine.run(finding, description=what, anywhere=anywhere, brief=True))
+    if values is None:
+        return None
+    if values.num_rows > MOST_PARTITIONS:
+        raise InvalidArgumentError(
+            f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
+            hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
+        )
+    return RowPartitions(schema, spec, values, None if curve is None else curve.column, extent)
+
+
+def rows_placed(tasks: Sequence[Task], places: RowPartitions) -> list[Task]:
+    """Return tasks whose rows have their places among partitions."""
+    return [task_of(with_places, task, number, places) for number, task in enumerate(tasks)]
 
 
 def chunks_of(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:

@@ -44,7 +44,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     KeyViolationError,
 )
-from havasu_vc.exchange.owned_imports import files_dealt, files_of_chunks
+from havasu_vc.exchange.owned_imports import files_of_chunks, rows_dealt
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.summing import add_up
@@ -287,7 +287,16 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
         elif url is None:
             written = _write(view, chosen, tasks, engine)
         else:
-            written = _dealt(view, chosen, tasks, engine, staying, url)
+            written = rows_dealt(
+                view,
+                chosen,
+                view.layout,
+                url,
+                engine,
+                curve=_placed(view),
+                staying=staying,
+                description=f"Writing {view.path}",
+            )
     except KeyViolationError as error:
         raise CorruptDatasetError(view.path, error.message) from error
     storage = view.storage
@@ -337,37 +346,6 @@ def _copied(
     where = (str(view.storage.staging.root), str(view.storage.keys))
     writing = [task_of(write, chunk, view.layout, *where, False) for chunk in chunks]
     return _written(engine, writing, view)
-
-
-def _dealt(
-    view: DatasetInFiles,
-    chosen: Sequence[Entry],
-    tasks: Sequence[Task],
-    engine: Engine,
-    staying: frozenset[str],
-    url: str,
-) -> list[WrittenFile]:
-    """Return the files that owners of intervals of keys, or of a curve, write in the bucket."""
-    names = view.key.names
-    placed = _placed(view)
-    read = names if placed is None else (placed[0],)
-    shown = view.schema.select(read)
-    sampled = [task for entry in chosen for task in view.scan_file(entry, shown)]
-    if placed is not None:
-        sampled = along_curve(sampled, view.schema, *placed)
-        tasks = along_curve(tasks, view.schema, *placed)
-        names = (HILBERT, *names)
-    return files_dealt(
-        names,
-        view.layout,
-        tasks,
-        sampled,
-        url,
-        engine,
-        input_bytes=sum(entry.size for entry in chosen),
-        staying=staying,
-        description=f"Writing {view.path}",
-    )
 
 
 def _placed(view: DatasetInFiles) -> tuple[str, Bounds] | None:

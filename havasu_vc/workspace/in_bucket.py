@@ -13,20 +13,24 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from pyarrow.fs import FileInfo
 
 from havasu_vc.datasets.protocol import DatasetInFiles
+from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.disk import replace_file
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.bucket import THREADS, BucketPlaces, BucketTable
+from havasu_vc.store.object_systems import url_below
+from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.tables.bucket import THREADS, BucketPlaces, BucketTable, copied_here
 from havasu_vc.tables.publishing import logged
 from havasu_vc.tables.table import METADATA, Table
+from havasu_vc.workspace.far_tables import named_url
+from havasu_vc.workspace.foreign import hash_file
 from havasu_vc.workspace.places import Holds
 from havasu_vc.workspace.state import FileIdentity, TableState
 
@@ -103,22 +107,35 @@ class BucketPlace:
         wanted = [e for e in view.data_entries if there.get(f"{e.file}.parquet") != e.size]
 
         def copied(entry: Entry) -> bool:
-            return self._data_url is not None and self._table.copy_from(
-                _data_object(self._data_url, entry.file), f"data/{entry.file}.parquet", entry.size
-            )
+            source = view.place(entry.file)
+            if not in_bucket(source):
+                if self._data_url is None:
+                    return False
+                source = url_below(self._data_url, entry.file)
+            return self._table.copy_from(source, f"data/{entry.file}.parquet", entry.size)
 
         def sent(entry: Entry) -> None:
+            source = view.file_path(entry)
             if view.storage.files.has(entry.file):
                 view.storage.files.verify(entry.file)
-            self._table.send(Path(view.file_path(entry)), f"data/{entry.file}.parquet")
+            with copied_here(source) if in_bucket(source) else nullcontext(source) as path:
+                if path != source and hash_file(Path(path)) != (entry.file, entry.size):
+                    raise CorruptDataFileError(entry.file, "its bytes in the bucket are others")
+                self._table.send(Path(path), f"data/{entry.file}.parquet")
 
         with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
             done = list(pool.map(copied, wanted))
             left = [entry for entry, is_there in zip(wanted, done, strict=True) if not is_there]
-            view.storage.bring((entry.file, entry.size) for entry in left)
+            here = [entry for entry in left if not in_bucket(view.place(entry.file))]
+            view.storage.bring((entry.file, entry.size) for entry in here)
             for _ in pool.map(sent, left):
                 pass
         return len(wanted)
+
+    def readable_files(self) -> Mapping[str, str]:
+        """Return the URLs of the data files that are there, each with the name at its end."""
+        there = (name.removesuffix(".parquet") for name in self._data_files())
+        return {file: named_url(f"{self.location}/data/{file}.parquet", file) for file in there}
 
     def publish(self, table: Table | None, metadata: TableMetadata, flavour: Flavour) -> Table:
         """Send what was written, then make metadata the version after `table`."""
@@ -187,10 +204,3 @@ class BucketPlace:
     def _data_files(self) -> dict[str, int]:
         found: dict[str, FileInfo] = {info.base_name: info for info in self._table.files("data")}
         return {name: info.size for name, info in found.items()}
-
-
-def _data_object(data_url: str, file: str) -> str:
-    """Return where a data file is among those of the repository."""
-    parts = urlsplit(data_url)
-    path = f"{parts.path.rstrip('/')}/objects/{file[:2]}/{file[2:4]}/{file}"
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -138,6 +138,10 @@ class FolderPlace:
             source, target = Path(view.file_path(entry)), data_path(self.folder, entry.file)
             found[entry.file] = link_file(source, target, entry.size, copy=copy)
         return found
+
+    def readable_files(self) -> Mapping[str, str]:
+        """Return none: others do not see the folder."""
+        return {}
 
     def _copied_there(self, view: DatasetInFiles) -> dict[str, FileIdentity]:
         """Copy the data files that a dataset reads in a bucket and that are there."""

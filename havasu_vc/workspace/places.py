@@ -103,6 +103,12 @@ class TablePlace(Protocol):
     def put(self, view: DatasetInFiles, *, copy: bool) -> Mapping[str, FileIdentity]:
         """Have the data files of a dataset there, and return what tells them from others."""
 
+    def readable_files(self) -> Mapping[str, str]:
+        """Return where the data files that were put there are read by others, by their names.
+
+        None of those in a folder are.
+        """
+
     def publish(self, table: Table | None, metadata: TableMetadata, flavour: Flavour) -> Table:
         """Make metadata the version after `table`, once all that was written is there.
 

@@ -12,6 +12,8 @@ from click.testing import Result
 
 from havasu_vc import Repo, Settings
 from havasu_vc.checkouts.requests import CheckoutRequest
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
@@ -25,9 +27,11 @@ from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.materialise import materialise
 from tests.cli.conftest import invoke, succeed
 from tests.datasets.thresholds import tiny_thresholds
-from tests.remotes.buckets import ROWS, Tables, far_url, made, rows, there
+from tests.remotes.buckets import ROWS, Tables, edit_rows, far_url, made, rows, there
 from tests.remotes.sharing import bare, clone, files, share
 from tests.repo.points import add, add_column, make, read, write
+from tests.repo.tables import BY_ID, points
+from tests.repo.tables import write as write_file
 from tests.support.git import run_git
 from tests.support.servers import asked_of
 from tests.support.sound import LOCAL
@@ -335,6 +339,86 @@ class TestInABucket:
         rows_ = read(Repo.open(plain, settings=LOCAL))
         assert rows_ == {k: v for k, v in ROWS.items() if k != 3} | {100: ("new", 1)}
         assert "Nothing to commit" in succeed(run("status")).output
+
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_clustered_tables_of_a_clone_without_data(
+        self, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, apart: bool
+    ) -> None:
+        """The files are in the table alone, and what comes later is made of them there.
+
+        Also by tasks that name no folder of this machine.
+        """
+        monkeypatch.setattr(LocalEngine, "apart", apart)
+        monkeypatch.setattr("havasu_vc.exchange.owned_imports.PART_BYTES", 200)
+        monkeypatch.setattr("havasu_vc.checkouts.clustered_versions.SMALL", 0)
+        data = url.replace("/tables", "/data")
+        ours = make(tmp_path / "ours", ROWS)
+        share(ours, bare(tmp_path / "server.git"), data=data)
+        repo = clone(tmp_path / "server.git", tmp_path / "mine", data_url=data, on_demand=True)
+        repo.config.set("havasu.workspace.path", url)
+        request = CheckoutRequest(clustered=True, partition_by="bucket(2, id)")
+        repo.workspace.check_out(request)
+        assert files(repo) == []
+        tables = Tables(Repo.open(repo.path, settings=LOCAL), tmp_path)
+        tables.assert_show_head()
+        first = {each.file.path for each in live_files(tables.read())}
+        assert len(first) == 2
+        head = require_files(repo.dataset("points"))
+        tables.edit({100: ("new", 1)}, gone=0)
+        (diff,) = tables.repo.workspace.diff()
+        assert sum(map(len, diff.changes)) == 2
+        tables.repo.workspace.commit(message="By an engine")
+        (deletes,) = set(files(repo)) - {entry.file for entry in head.data_entries}
+        assert deletes not in {Path(each.file.path).stem for each in live_files(tables.read())}
+        tables.assert_show_head()
+        tables.repo.create_branch("side", "HEAD^")
+        tables.repo.switch("side")
+        tables.assert_show_head()
+        write(tables.repo, {**ROWS, 1: ("side", 1)})
+        tables.assert_show_head()
+        assert first & {each.file.path for each in live_files(tables.read())}
+        tables.edit({101: ("stashed", 1)})
+        tables.repo.workspace.stash(message="later")
+        tables.assert_show_head()
+        tables.repo.workspace.apply_stash(drop=True)
+        assert rows(tables.read())[101] == ("stashed", 1)
+        tables.repo.workspace.commit(message="Again")
+        tables.repo.merge("main")
+        tables.assert_show_head()
+        wanted = {**ROWS, 1: ("side", 1), 100: ("new", 1), 101: ("stashed", 1)}
+        assert read(tables.repo).items() <= wanted.items() and len(read(tables.repo)) == 41
+        assert list(tables.repo.fsck(full=True)) == []
+
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_tables_along_a_curve_of_a_clone_without_data(
+        self, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, apart: bool
+    ) -> None:
+        """Any file may have any key, so keys are looked up in the files of the table."""
+        monkeypatch.setattr(LocalEngine, "apart", apart)
+        monkeypatch.setattr("havasu_vc.exchange.owned_imports.PART_BYTES", 20_000)
+        monkeypatch.setattr("havasu_vc.checkouts.clustered_versions.SMALL", 0)
+        data = url.replace("/tables", "/data")
+        ours = make(tmp_path / "ours", ROWS)
+        source = write_file(tmp_path / "curve.parquet", points(2000))
+        ours.import_(source, "curve", options=BY_ID, order="hilbert")
+        share(ours, bare(tmp_path / "server.git"), data=data)
+        repo = clone(tmp_path / "server.git", tmp_path / "mine", data_url=data, on_demand=True)
+        repo.config.set("havasu.workspace.path", url)
+        repo.workspace.check_out(CheckoutRequest(clustered=True))
+        first = live_files(BucketTable(f"{url}/curve").read(tmp_path / "first"))
+        late = [{**row, "name": "late"} for row in points(50, start=9000).to_pylist()]
+        edit_rows(f"{url}/curve", tmp_path / "engine", late, range(100))
+
+        Repo.open(repo.path, settings=LOCAL).workspace.commit(message="By an engine")
+
+        assert len(files(repo)) == 1, "what says which rows are gone"
+        found = BucketTable(f"{url}/curve").read(tmp_path / "copies")
+        assert {each.file.path for each in first} < {each.file.path for each in live_files(found)}
+        wanted: dict[int, object] = {number: f"row {number}" for number in range(100, 2000)}
+        wanted |= dict.fromkeys(range(9000, 9050), "late")
+        assert {key: row[1] for key, row in rows(found).items()} == wanted
+        head = Repo.open(repo.path, settings=LOCAL)
+        assert head.table("curve").to_arrow().num_rows == len(wanted)
 
     def test_a_bare_repository_has_tables_too(self, tmp_path: Path, url: str) -> None:
         repo = make(tmp_path / "bare.git", ROWS, bare=True)

@@ -92,7 +92,14 @@ def far_dataset(
         assert storage.fetcher is not None
         storage.fetcher.share([(file, storage.files.size(file)) for file in here])
     return FarDataset(
-        view.path, view.folder, storage, view.revision, url=url, apart=apart, writes=writes
+        view.path,
+        view.folder,
+        storage,
+        view.revision,
+        url=url,
+        apart=apart,
+        writes=writes,
+        elsewhere=view.elsewhere if isinstance(view, FarDataset) else {},
     )
 
 
@@ -101,10 +108,11 @@ def version_of(
 ) -> DatasetInFiles:
     """Return another version of a dataset, read where that is.
 
-    `elsewhere` is where files are that no commit has, where the dataset is read at a URL.
+    `elsewhere` is where more files are that no commit has, where the dataset is read at a URL.
     """
     if isinstance(view, FarDataset):
-        return replace(view, folder=folder, revision=revision, elsewhere=elsewhere or {})
+        beside = {**view.elsewhere, **(elsewhere or {})}
+        return replace(view, folder=folder, revision=revision, elsewhere=beside)
     return HavasuDataset(view.path, folder, view.storage, revision)
 
 

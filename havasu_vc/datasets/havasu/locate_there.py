@@ -27,6 +27,7 @@ from havasu_vc.model.arrays import among, arrow_array, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.object_systems import url_below
+from havasu_vc.store.object_urls import is_url
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import DatasetInFiles
@@ -87,6 +88,8 @@ def _url(dataset: DatasetInFiles, entry: Entry) -> str | None:
     storage = dataset.storage
     if entry.location is not None or not storage.on_demand or storage.has(entry.file):
         return None
+    if is_url(place := dataset.place(entry.file)):
+        return place
     url = None if storage.fetcher is None else storage.fetcher.bucket()
     return None if url is None else url_below(url, entry.file)
 

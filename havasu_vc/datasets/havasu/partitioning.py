@@ -33,7 +33,15 @@ from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["PLACE", "RowPartitions", "numbered", "partitions", "with_places", "write_places"]
+__all__ = [
+    "PLACE",
+    "RowPartitions",
+    "files_of_places",
+    "numbered",
+    "partitions",
+    "with_places",
+    "write_places",
+]
 
 PLACE = "_place"
 """The name of the column that holds a row's place."""
@@ -160,16 +168,30 @@ def write_places(
 ) -> Iterator[pa.RecordBatch]:
     """Write some ranges of runs sorted by place, no file for two partitions; yield their rows."""
     reader = RunReader(runs, names)
-    columns = list(layout.schema.names)
     store = DataFileStore(Path(where[0]))
     keys = None if where[1] is None else Path(where[1])
+    rows = (batch for each in ranges if (batch := reader.rows(each)) is not None)
+    yield reported(files_of_places(rows, layout, places, store, keys), b"")
+
+
+def files_of_places(
+    batches: Iterable[pa.RecordBatch],
+    layout: FileLayout,
+    places: RowPartitions,
+    store: DataFileStore,
+    keys: Path | None,
+    *,
+    copy: int = 0,
+) -> list[WrittenFile]:
+    """Write rows that come in order of their places, no file for two partitions.
+
+    `copy` makes of the same rows other files.
+    """
+    columns = list(layout.schema.names)
     files: list[WrittenFile] = []
 
     def pieces() -> Iterator[tuple[int, pa.RecordBatch]]:
-        for each in ranges:
-            batch = reader.rows(each)
-            if batch is None:
-                continue
+        for batch in batches:
             partition = batch.column(PLACE).to_numpy() >> np.uint64(_BITS)
             cuts = [0, *(np.flatnonzero(np.diff(partition)) + 1).tolist(), batch.num_rows]
             for start, end in pairwise(cuts):
@@ -177,8 +199,7 @@ def write_places(
 
     for number, group in groupby(pieces(), key=itemgetter(0)):
         values: Mapping[str, Any] = places.entry_values(number)
-        written = write_data_files(
-            (rows for _, rows in group), layout, store, keys, origin=Origin.IMPORT
-        )
+        rows = (batch for _, batch in group)
+        written = write_data_files(rows, layout, store, keys, origin=Origin.IMPORT, copy=copy)
         files += [replace(file, entry=replace(file.entry, partition=values)) for file in written]
-    yield reported(files, b"")
+    return files
