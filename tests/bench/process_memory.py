@@ -1,11 +1,13 @@
 """What a tree of processes holds at most, by what each is: the driver, the JVM, Python's workers.
 
 Read a few times a second from /proc while something runs: pages that several processes
-share are divided among them. Where there is no /proc nothing is measured.
+share are divided among them. So is processor time, since the kernel forgets that of Spark's
+workers, whom nobody waits for. Where there is no /proc nothing is measured.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ class Sampled:
     """MB by kind: `driver`, `java`, `workers`."""
     worker: float = 0.0
     """MB of the worker that ever held most."""
+    used: dict[int, float] = field(default_factory=dict)
+    """Seconds of processor time by process, as it was last seen."""
 
     def look(self, root: int) -> None:
         """Remember what the tree holds now if it is more than ever."""
@@ -31,6 +35,7 @@ class Sampled:
         for process in tree(root):
             kind = "driver" if process == root else kind_of(process)
             size = held(process) / MB
+            self.used[process] = max(self.used.get(process, 0.0), seconds_of(process))
             now[kind] = now.get(kind, 0.0) + size
             if kind == "workers":
                 self.worker = max(self.worker, size)
@@ -79,6 +84,15 @@ def kind_of(process: int) -> str:
     except OSError:
         return "workers"
     return "java" if name.startswith("java") else "workers"
+
+
+def seconds_of(process: int) -> float:
+    """Return the processor time of a process without its children; 0 once it has ended."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def held(process: int) -> int:

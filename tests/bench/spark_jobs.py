@@ -30,7 +30,7 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.spark import changes, read, session, write
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET
-from tests.bench.process_memory import MB, kind_of, sampled, tree
+from tests.bench.process_memory import MB, kind_of, sampled, seconds_of, tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,8 +185,7 @@ def driver_seconds() -> float:
     used = time.process_time()
     for process in tree(os.getpid()):
         if kind_of(process) == "java":
-            words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            used += (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+            used += seconds_of(process)
     return used
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from tests.bench.cases import Figure, case, counted
 from tests.bench.comparing import two_versions
 from tests.bench.process import CommandFailed, Run, alternated, run
+from tests.bench.process_memory import sampled, tree
 from tests.bench.scratch import Scratch, Variant
 from tests.spark.clusters import SPARK_CLASS, awaited
 
@@ -198,8 +200,12 @@ def _shared(scratch: Scratch) -> Iterator[Path]:
 
 def _on_a_copy(scratch: Scratch, repository: Path, command: tuple[str | Path, ...], _: int) -> Run:
     copy = scratch.copy(repository)
+    before = set(tree(os.getpid()))
     try:
-        return scratch.havasu("-C", copy, *command)
+        with sampled(os.getpid()) as seen:
+            done = scratch.havasu("-C", copy, *command)
+        ours = sum(used for process, used in seen.used.items() if process not in before)
+        return replace(done, cpu=max(done.cpu, ours))
     finally:
         scratch.remove(copy)
 
