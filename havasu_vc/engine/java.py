@@ -6,10 +6,11 @@ tells of it in one line.
 
 import logging
 import subprocess
+import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from havasu_vc.errors import EngineError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["ended", "ended_here", "is_gone", "keep_quiet", "stop"]
+__all__ = ["ended", "ended_here", "is_gone", "keep_quiet", "spare_tests", "stop"]
 
 
 def keep_quiet() -> None:
@@ -29,6 +30,33 @@ def keep_quiet() -> None:
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
+
+
+def spare_tests() -> None:
+    """Spare the first call of Java half a second or more, half of all that a driver does.
+
+    To look whether an argument is NumPy's, PySpark 4.1 loads its own tests, and pandas with them.
+    """
+    from pyspark.sql import types
+
+    for name, is_theirs in (
+        ("NumpyArrayConverter", _is_array),
+        ("NumpyScalarConverter", _is_scalar),
+    ):
+        converter: Any = getattr(types, name, None)
+        if converter is not None:
+            converter.can_convert = is_theirs
+
+
+def _is_array(_: object, value: object) -> bool:
+    # Where NumPy is not loaded nothing is an array.
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.ndim == 1
+
+
+def _is_scalar(_: object, value: object) -> bool:
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
 
 
 def is_gone(error: BaseException) -> bool:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 from urllib.parse import urlsplit
 
-from havasu_vc.engine.java import ended, is_gone, keep_quiet
+from havasu_vc.engine.java import ended, is_gone, keep_quiet, spare_tests
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
 from havasu_vc.records import dataclass
@@ -339,6 +339,7 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
 
     if SparkContext._gateway is None:
         keep_quiet()
+        spare_tests()
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)

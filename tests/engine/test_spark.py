@@ -169,7 +169,7 @@ tasks[4] = task_of(kernels.crash_once, str(scratch / "crashed"), 5)
 handler = signal.getsignal(signal.SIGINT)
 with SparkEngine(master="local[2,3]", scratch=scratch) as engine:
     print([batch.num_rows for batch in engine.run(tasks)])
-    print(SparkSession.getActiveSession() is None)
+    print(SparkSession.getActiveSession() is None, {"pandas", "pyspark.testing"} & set(sys.modules))
     context = engine.session().sparkContext
     print(context.pythonExec == sys.executable, context._jsc.sc().addedFiles().mkString())
 print(signal.getsignal(signal.SIGINT) is handler, SparkContext._active_spark_context is None)
@@ -214,7 +214,7 @@ def test_a_session_of_its_own_is_quiet_and_survives_a_dead_worker(tmp_path: Path
     lines = done.stdout.splitlines()
     assert lines[:5] == [
         "[1, 1, 1, 1, 5, 5, 1, 1, 1, 1, 1]",  # the task that ran twice counts once
-        "True",  # tasks in Python need no session, whose start takes as long again
+        "True set()",  # tasks in Python need no session, whose start takes as long again
         "True ",  # workers find the package: sent as a zip file, it would slow each task down
         "True True",
         "['crashed']",
