@@ -171,8 +171,9 @@ def _seen(
     by_name = {column.name: column for column in now}
     for name in wanted:
         if name not in found and name in by_name and by_name[name] not in found.values():
-            # A number that was remembered under another name is another column.
-            if by_name[name].number not in numbers or not numbers:
+            # A number that was remembered under the name of another column is that. Under one that
+            # no column has it is of another version: Kart renames columns where they stand.
+            if numbers.get(by_name[name].number) not in wanted:
                 found[name] = by_name[name]
     if not numbers:
         _by_place(layer, wanted, now, found)

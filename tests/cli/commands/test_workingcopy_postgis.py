@@ -432,3 +432,15 @@ def test_the_comment_of_a_table_is_the_title(
     assert comment() == "Best"
     said = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
     assert said["points"] == {"meta": {"title": {"-": "Better", "+": "Best"}}}
+
+
+def test_a_column_that_kart_renamed_where_it_stands(run: Run, edit: Callable[..., None]) -> None:
+    edit("ALTER TABLE wc.points RENAME COLUMN name TO label")
+    succeed(run("commit", "-m", "Label"))
+    # What is remembered of columns is of the version before, as after a switch of Kart's.
+    for kind in ("kart", "havasu_vc"):
+        edit(
+            f"DO $$ BEGIN UPDATE wc._{kind}_state SET value = replace(value, 'label', 'name') "
+            "WHERE key = 'havasu-columns'; EXCEPTION WHEN undefined_table THEN NULL; END $$"
+        )
+    clean(run)
