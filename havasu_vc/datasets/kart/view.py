@@ -396,7 +396,8 @@ class KartDataset(StoredDataset):
     @cached_property
     def folders(self) -> Folders:
         """A look into its folders of features."""
-        return Folders(self.objects, self.folder.source, self.features)
+        writes = self.storage.sink is not None
+        return Folders(self.objects, self.folder.source, self.features, again=writes)
 
     def emptied(self) -> KartDataset:
         """Return it with the same columns and no rows."""

@@ -29,6 +29,8 @@ def test_rows_of_many_folders_are_found_and_few_folders_are_kept(
         asked = [path.rpartition("/")[0].encode() for path in files] * 2 + [b"aa/i", b"af/i"]
         names = [b"row"] * (2 * len(files)) + [b"row", b"other"]
         found = Folders(objects_of(source), source, tree).find(asked, names)
+        again = Folders(objects_of(source), source, tree, again=True)
+        assert again.find(asked, names) == found == again.find(asked, names)
         nothing = Folders(objects_of(source), source, "").find(asked, names)
 
     ids = [bytes.fromhex(object_id("blob", data)) for data in files.values()]
