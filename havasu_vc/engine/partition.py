@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.engine.spill import Segment, SpillFile, read
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import schema_from_arrow, to_stored
 from havasu_vc.model.hashing import NULL, STEP, Hashes, hash_values, mix
 from havasu_vc.model.task import Task, kernel, run_task, task_of

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -30,6 +29,7 @@ from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
 from havasu_vc.history.diff import row_changes
 from havasu_vc.library import Repo
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.commits import moment_of

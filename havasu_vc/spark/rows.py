@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from havasu_vc.engine.session import cores_of, ensure_package, is_connect
 from havasu_vc.engine.worker import forget_archives
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Fixed, List, Map, Primitive, Struct, Type

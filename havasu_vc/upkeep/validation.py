@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.dealing import repeated_keys
 from havasu_vc.datasets.havasu.far import as_seen, is_apart
@@ -56,6 +55,7 @@ from havasu_vc.geo.raster_v1_pixels import ALLOWED, PlaceOfPixels
 from havasu_vc.geo.sketching import geometry_labels, invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.geo.wkt import beyond_geos
+from havasu_vc.model import compute as pc
 from havasu_vc.model.names import parted_at_revision
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.dealing import repeated_keys
 from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_digests
@@ -52,6 +51,7 @@ from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.geo.raster_v1_checks import first_unsound
 from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters
 from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.findings import Finding, Findings
