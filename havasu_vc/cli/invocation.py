@@ -188,7 +188,7 @@ class Invocation:
         return TerminalProgress(color=self.color)
 
 
-_LATER = ("hashlib", "secrets", "socket", "ctypes", "bz2", "lzma", "csv", "base64")
+_LATER = ("hashlib", "secrets", "socket", "bz2", "lzma", "csv", "base64")
 """Modules of Python's that others load and most commands do without."""
 
 
@@ -196,6 +196,10 @@ class _Later(ModuleType):
     """A module that is loaded when something of it is asked for, and not when it is imported."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            found = self.load()
+            vars(self).update({each: getattr(found, each) for each in found.__all__})
+            return found.__all__
         if name.startswith("__"):
             raise AttributeError(name)
         found = vars(self)[name] = getattr(self.load(), name)
@@ -208,6 +212,13 @@ class _Later(ModuleType):
         return import_module(self.__name__)
 
 
+class _LaterPackage(_Later):
+    """A package that is loaded later, in which modules are found."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self.load().__path__ if name == "__path__" else super().__getattr__(name)
+
+
 class _AnyType:
     """A type that stands for those of numpy's arrays where nothing looks at them."""
 
@@ -215,7 +226,7 @@ class _AnyType:
         return cls
 
 
-class _Types(_Later):
+class _Types(_LaterPackage):
     """numpy's own types, which it reads a tenth of the time to describe a few results by."""
 
     def __getattr__(self, name: str) -> Any:
@@ -223,8 +234,7 @@ class _Types(_Later):
         if asking == "numpy.typing" or asking.startswith("numpy.linalg."):
             if name in ("ArrayLike", "DTypeLike", "NBitBase", "NDArray"):
                 return _AnyType
-        elif name == "__path__":
-            return self.load().__path__  # by this a module in it is looked for
+            return _Later.__getattr__(self, name)
         return super().__getattr__(name)
 
 
@@ -240,6 +250,7 @@ def load_libraries() -> None:
     """
     for name in _LATER:
         sys.modules.setdefault(name, _Later(name))
+    sys.modules.setdefault("ctypes", _LaterPackage("ctypes"))
     if "numpy" not in sys.modules:
         for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
             sys.modules.setdefault(name, _Later(name))

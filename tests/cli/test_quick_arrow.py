@@ -126,6 +126,26 @@ def test_what_no_command_uses_is_read_by_who_asks() -> None:
     assert done.returncode == 0, done.stderr
 
 
+LATER = """
+import sys
+from havasu_vc.cli import invocation
+invocation.load_libraries()
+for name in (*invocation._LATER, "ctypes"):
+    assert isinstance(sys.modules[name], invocation._Later), name
+import ctypes.util  # as psycopg has it
+assert ctypes.util.find_library and ctypes is sys.modules["ctypes"]
+from csv import *
+assert reader([]) is not None and DictReader is not None
+import socket
+assert issubclass(type("Own", (socket.socket,), {}), socket.socket)
+"""
+
+
+def test_modules_that_are_loaded_later_are_whole_for_who_asks() -> None:
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 LOADED = """
 import sys
 from havasu_vc.cli.main import cli
