@@ -4,6 +4,8 @@
 """
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,19 @@ from tests.support.servers import asked_of
 from tests.support.sound import LOCAL
 
 pytestmark = pytest.mark.few(1)
+
+DYING = """
+import os, sys
+from havasu_vc import Repo, Settings
+from havasu_vc.checkouts.requests import CheckoutRequest
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.tables.bucket import BucketTable
+
+LocalEngine.apart = True
+BucketTable.copy_from = lambda *given: os._exit(9)
+repo = Repo.open(sys.argv[1], settings=Settings(engine="local"))
+repo.workspace.check_out(CheckoutRequest(clustered=True, partition_by="bucket(2, id)"))
+"""
 
 ONE = ChangeCounts(inserts=1)
 DATA_URL = "havasu.data.url"
@@ -419,6 +434,29 @@ class TestInABucket:
         assert {key: row[1] for key, row in rows(found).items()} == wanted
         head = Repo.open(repo.path, settings=LOCAL)
         assert head.table("curve").to_arrow().num_rows == len(wanted)
+
+    def test_a_driver_that_dies_before_the_table_has_the_sorted_files(
+        self, tmp_path: Path, url: str, endpoint: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever comes next makes the table; what lies in between is known as such."""
+        data = url.replace("/tables", "/data")
+        share(make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git"), data=data)
+        repo = clone(tmp_path / "server.git", tmp_path / "mine", data_url=data, on_demand=True)
+        repo.config.set("havasu.workspace.path", url)
+        kept = there(endpoint, data).keys()
+
+        died = subprocess.run([sys.executable, "-c", DYING, repo.path], check=False)
+
+        assert died.returncode == 9 and there(endpoint, url) == {}
+        left = there(endpoint, data).keys() - kept
+        assert left and all(name.startswith("temporary/") for name in left)
+        monkeypatch.setattr(LocalEngine, "apart", True)
+        tables = Tables(Repo.open(repo.path, settings=LOCAL), tmp_path)
+        tables.repo.workspace.check_out(
+            CheckoutRequest(clustered=True, partition_by="bucket(2, id)")
+        )
+        assert there(endpoint, data).keys() - kept == left, "none of its own is left"
+        tables.assert_show_head()
 
     def test_a_bare_repository_has_tables_too(self, tmp_path: Path, url: str) -> None:
         repo = make(tmp_path / "bare.git", ROWS, bare=True)
