@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from havasu_vc.checkouts.counterparts import (
@@ -83,6 +83,8 @@ __all__ = [
 ]
 
 
+_Files = Callable[[], Mapping[str, str]]
+"""Tells where files are read that are not here, by their names."""
 SMALL = 1 << 20
 """A table of fewer bytes is sorted anew whenever it changes."""
 
@@ -156,23 +158,24 @@ def clustered_version(
     that shows another version; `fresh` asks for one without rows that came after the sorting.
     """
     spec = _spec_of(view, layout)
-    found = _kept(repo, view, tree, spec, place)
+    away = _is_away(repo, place)
+    there = _files_at(repo, place)
+    found = _kept(repo, view, tree, spec, there)
     if found is not None and not (fresh and not _is_fresh(found)):
         yield found, _tree(found)
         return
     with making_version(repo) as storage, trying(storage) as storage:
         near = None if fresh else near
-        folder = _brought(repo, view, spec, near, storage, place)
+        folder = _brought(repo, view, spec, near, storage, away=away)
         if folder is None:
             folder = sorted_anew(repo, view, storage, spec)
         made = HavasuDataset(view.path, folder, storage, view.revision)
         tried = tried_files(made)
-        away = _is_away(repo, place)
         here = [each.file for each in (made.delete_entries if away else made.entries.values())]
         bring(made, {file: url for file, url in tried.items() if file in here})
         kept = keep_version(repo, storage, folder, here, lambda made: _place(repo, tree, made))
         shown = HavasuDataset(view.path, kept, storage, view.revision)
-        yield _as_read(shown, lambda: {**_readable(repo, place), **tried}), kept.tree
+        yield _as_read(shown, lambda: {**there(), **tried}), kept.tree
 
 
 def clustered_base(repo: OpenRepo, table: TableState, *, apart: bool = False) -> DatasetInFiles:
@@ -181,8 +184,8 @@ def clustered_base(repo: OpenRepo, table: TableState, *, apart: bool = False) ->
     Those who read `apart` see no folder of this machine.
     """
     file = _place(repo, table.tree, table.clustered or "")
-    place = table_place(repo, workspace_root(repo), table.path)
-    found = _read(repo, table.path, file, table.commit[:10], place, apart=apart)
+    there = _files_at(repo, table_place(repo, workspace_root(repo), table.path))
+    found = _read(repo, table.path, file, table.commit[:10], there, apart=apart)
     if found is None:
         raise CorruptionError(
             f"{table.path}: what its clustered table was made from is not there any more",
@@ -241,7 +244,7 @@ def _place(repo: OpenRepo, tree: str, clustered: str) -> Path:
 
 
 def _kept(
-    repo: OpenRepo, view: DatasetInFiles, tree: str, spec: PartitionSpec, place: TablePlace
+    repo: OpenRepo, view: DatasetInFiles, tree: str, spec: PartitionSpec, there: _Files
 ) -> DatasetInFiles | None:
     """Return the newest version that is kept of a tree and dealt out by a spec."""
     files: list[tuple[int, Path]] = []
@@ -249,7 +252,7 @@ def _kept(
         with suppress(OSError):
             files.append((file.stat().st_mtime_ns, file))
     for _, file in sorted(files, reverse=True):
-        found = _read(repo, view.path, file, view.revision, place)
+        found = _read(repo, view.path, file, view.revision, there)
         if found is not None and found.partition.fields == spec.fields:
             return found
     return None
@@ -260,31 +263,26 @@ def _read(
     path: str,
     file: Path,
     revision: str,
-    place: TablePlace,
+    there: _Files,
     *,
     apart: bool = False,
 ) -> DatasetInFiles | None:
-    """Return the version that is kept in a file, whose data files the table may have alone."""
-    there = cache(partial(_readable, repo, place))
+    """Return the version that is kept in a file, whose data files may be in its table alone."""
     found = read_version(repo, path, file, revision, there)
     return None if found is None else _as_read(found, there, apart=apart)
 
 
-def _readable(repo: OpenRepo, place: TablePlace) -> Mapping[str, str]:
-    """Return where data files are read that a table has alone, as it does where data is away."""
-    return place.readable_files() if _is_away(repo, place) else {}
+def _files_at(repo: OpenRepo, place: TablePlace) -> _Files:
+    """Return what tells where data files are read that a table has alone; it looks once."""
+    return cache(place.readable_files) if _is_away(repo, place) else dict
 
 
 def _is_away(repo: OpenRepo, place: TablePlace) -> bool:
     """Whether a table's data files are in a bucket, as those of commits are, and none is here."""
-    fetcher = repo.storage.fetcher
-    away = repo.storage.on_demand and fetcher is not None and fetcher.bucket() is not None
-    return away and in_bucket(place.location)
+    return in_bucket(place.location) and repo.storage.bucket is not None
 
 
-def _as_read(
-    view: DatasetInFiles, there: Callable[[], Mapping[str, str]], *, apart: bool = False
-) -> DatasetInFiles:
+def _as_read(view: DatasetInFiles, there: _Files, *, apart: bool = False) -> DatasetInFiles:
     """Return a version as its files are read: where they are, if they are not all here."""
     entries = view.data_entries
     away = [e.file for e in entries if apart or not view.storage.has(e.file)]
@@ -312,12 +310,12 @@ def _brought(
     spec: PartitionSpec,
     near: TableState | None,
     storage: Storage,
-    place: TablePlace,
+    *,
+    away: bool,
 ) -> Folder | None:
     """Return the version made from that of another table, None where sorting anew is better."""
     if near is None or near.clustered is None or view.size < SMALL:
         return None
-    away = _is_away(repo, place)
     with repo.settings.open_engine(view.size if away else 0) as engine:
         apart = engine.apart
         try:

@@ -145,7 +145,7 @@ def seen_in_bucket(
     if not in_bucket(location) or needs_counterpart(repo, tree):
         return base
     storage = base.storage
-    url = storage.fetcher.bucket() if storage.on_demand and storage.fetcher else None
+    url = storage.bucket
     commits = storage.staging.root != storage.files.root
     if url is None or (commits and not engine.apart and not may_put(url)):
         return base

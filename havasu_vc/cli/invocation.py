@@ -234,7 +234,8 @@ class _Types(_LaterPackage):
         if asking == "numpy.typing" or asking.startswith("numpy.linalg."):
             if name in ("ArrayLike", "DTypeLike", "NBitBase", "NDArray"):
                 return _AnyType
-            return _Later.__getattr__(self, name)
+            if name == "__path__":
+                raise AttributeError(name)  # each `from … import` asks for it, and none is wanted
         return super().__getattr__(name)
 
 

@@ -73,6 +73,11 @@ class Storage:
         """Delete files that were derived from others (`datasets.havasu.settling`)."""
         return DataFileStore(self.files.root / "settled")
 
+    @property
+    def bucket(self) -> str | None:
+        """The bucket that files are in as a rule; None where they are here, or in none."""
+        return self.fetcher.bucket() if self.on_demand and self.fetcher is not None else None
+
     def put_at(self, url: str, *, apart: bool) -> str | None:
         """Return where those write who may write to a bucket; None where that is this machine.
 

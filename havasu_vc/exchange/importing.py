@@ -144,8 +144,9 @@ def write_partitioned(
 
     Within a partition rows lie along the curve, or as they come.
     """
-    extent = None if curve is None else extent_of(tasks, curve, new.schema, engine)
-    places = partitions_of(tasks, new.schema, spec, engine, curve=curve, extent=extent)
+    schema = new.schema
+    along = None if curve is None else (curve.column, extent_of(tasks, curve, schema, engine))
+    places = partitions_of(tasks, schema, spec, engine, along=along)
     if places is None:
         return []
     placed = rows_placed(tasks, places)
@@ -167,11 +168,13 @@ def partitions_of(
     spec: PartitionSpec,
     engine: Engine,
     *,
-    curve: Curve | None,
-    extent: Bounds | None,
+    along: tuple[str, Bounds] | None,
     anywhere: bool = False,
 ) -> RowPartitions | None:
-    """Return which partitions the rows of tasks lie in; None where there are no rows."""
+    """Return which partitions the rows of tasks lie in; None where there are no rows.
+
+    In each they are to lie `along` the curve of a column and its extent.
+    """
     finding = [task_of(partitions, task, schema, spec) for task in tasks]
     what = "Looking for partitions"
     values = numbered(engine.run(finding, description=what, anywhere=anywhere, brief=True))
@@ -182,7 +185,7 @@ def partitions_of(
             f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
             hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
         )
-    return RowPartitions(schema, spec, values, None if curve is None else curve.column, extent)
+    return RowPartitions(schema, spec, values, *(along or (None, None)))
 
 
 def rows_placed(tasks: Sequence[Task], places: RowPartitions) -> list[Task]:

@@ -183,9 +183,7 @@ def rows_dealt(
     tasks, column = reading(), () if curve is None else curve[:1]
     if spec is not None and spec.fields:
         few = reading((*(schema.by_id[each.source_id].name for each in spec.fields), *column))
-        along, extent = (None, None) if curve is None else (Curve(curve[0]), curve[1])
-        how = (schema, spec, engine)
-        places = partitions_of(few, *how, curve=along, extent=extent, anywhere=True)
+        places = partitions_of(few, schema, spec, engine, along=curve, anywhere=True)
         if places is None:
             return []
         names = (PLACE, *names)

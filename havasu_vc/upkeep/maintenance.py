@@ -33,6 +33,7 @@ from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.far import as_seen, edited_there, put_at, url_of
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs
+from havasu_vc.datasets.havasu.soundness import unlike_its_sums
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
@@ -311,10 +312,7 @@ def optimize_dataset(view: DatasetInFiles, engine: Engine) -> TreeEdit | None:
     if len(chosen) == len(view.data_entries) and (
         (rows, digests) != (view.rows, dict(view.snapshot.digests))
     ):
-        hint = f"`havasu-vc repair {shlex.quote(view.path)}` makes the sums anew from the rows"
-        raise CorruptDatasetError(
-            view.path, "its rows are not those that its deltas sum up", (hint,)
-        )
+        raise unlike_its_sums(view.path)
     made = _tree_edit(view, leaving, files)
     names = frozenset(file.entry.file for file in files)
     return made if url is None else replace(made, elsewhere=names)

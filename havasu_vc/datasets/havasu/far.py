@@ -140,12 +140,9 @@ def as_seen(view: Dataset) -> Dataset:
     none waits for a commit.
     """
     files = view.in_files
-    storage = None if files is None else files.storage
-    if files is None or storage is None or storage.fetcher is None or not storage.on_demand:
+    if files is None or files.storage.staging.root != files.storage.files.root:
         return view
-    if storage.staging.root != storage.files.root:
-        return view
-    return far_dataset(files, storage.fetcher.bucket(), apart=True) or view
+    return where_it_is(files, apart=True)
 
 
 def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
@@ -153,8 +150,7 @@ def where_it_is(view: DatasetInFiles, *, apart: bool) -> DatasetInFiles:
 
     Those who read `apart` see no folder of this machine.
     """
-    url = _bucket_of(view) if view.storage.on_demand else None
-    return far_dataset(view, url, apart=apart) or view
+    return far_dataset(view, view.storage.bucket, apart=apart) or view
 
 
 def as_read(view: Dataset) -> Dataset:

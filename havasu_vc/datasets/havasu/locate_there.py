@@ -86,12 +86,11 @@ def where_rows_are(dataset: DatasetInFiles, entry: Entry) -> str:
 def _url(dataset: DatasetInFiles, entry: Entry) -> str | None:
     """Return where a file is that is away as a rule; None where it is here, or in no bucket."""
     storage = dataset.storage
-    if entry.location is not None or not storage.on_demand or storage.has(entry.file):
+    url = None if entry.location is not None or storage.has(entry.file) else storage.bucket
+    if url is None:
         return None
-    if is_url(place := dataset.place(entry.file)):
-        return place
-    url = None if storage.fetcher is None else storage.fetcher.bucket()
-    return None if url is None else url_below(url, entry.file)
+    place = dataset.place(entry.file)
+    return place if is_url(place) else url_below(url, entry.file)
 
 
 def _find(url: str, schema: Schema, needles: Hashes) -> Found:

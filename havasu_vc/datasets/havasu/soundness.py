@@ -16,6 +16,7 @@ A tree that is sound stays so, and is remembered.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from itertools import islice
@@ -56,6 +57,7 @@ __all__ = [
     "epoch_of",
     "require_format",
     "standing_of",
+    "unlike_its_sums",
 ]
 
 _ALL = (1 << 128) - 1
@@ -300,3 +302,9 @@ def _markers(folder: Folder) -> list[tuple[str, ObjectId]]:
 
 def _breach(reason: str) -> CorruptDatasetError:
     return CorruptDatasetError("the dataset", reason)
+
+
+def unlike_its_sums(path: str) -> CorruptDatasetError:
+    """Return what is wrong with a dataset whose rows are not those that it says it has."""
+    hint = f"`havasu-vc repair {shlex.quote(path)}` makes the sums anew from the rows"
+    return CorruptDatasetError(path, "its rows are not those that its deltas sum up", (hint,))
