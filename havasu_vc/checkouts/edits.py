@@ -286,6 +286,7 @@ def commit_edits_of(repo: OpenRepo, request: WorkspaceCommitRequest) -> CommitRe
             with following(repo):
                 if edits or request.allow_empty:
                     commit = transaction.commit(edits, request.message or _message(edits))
+                    counts |= transaction.recounted
                 notes = commit_branches(transaction, others, request.message)
                 # What was read is in HEAD now; what is written to a table meanwhile is not.
                 repo.taken.update((table.path, table.version) for table in looked_at)

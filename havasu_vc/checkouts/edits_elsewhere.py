@@ -136,7 +136,7 @@ def commit_from_table(
                 commit = transaction.commit(edits, request.message or f"Edit {found.path}")
     if commit is not None and not request.filters:
         notes = _brought_along(repo, where, found)
-    counts = {edit.path: edit.counts for edit in edits}
+    counts = {edit.path: edit.counts for edit in edits} | transaction.recounted
     meta = {edit.path: edit.meta for edit in edits}
     return CommitResult(commit, repo.head_branch, counts, notes, meta)
 

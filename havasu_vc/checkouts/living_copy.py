@@ -334,7 +334,7 @@ class LivingCopy:
                 held.as_is = self._moved_alone(base, transaction, commit)
         if nothing and not request.dry_run:
             raise nothing_edited(request.filters)
-        counts = {edit.path: edit.counts for edit in changed}
+        counts = {edit.path: edit.counts for edit in changed} | transaction.recounted
         counts |= {path: found[path].counts for path in removed}
         meta = {edit.path: edit.meta for edit in changed}
         meta |= {path: tuple(each.name for each in found[path].meta) for path in removed}

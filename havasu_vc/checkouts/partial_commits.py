@@ -115,7 +115,7 @@ def _commit(
         edits = [edit for edit in parts if edit.blobs]
         text = message or f"Edit {', '.join(edit.path for edit in edits)}"
         commit = transaction.commit(edits, text)
-    counts = {edit.path: edit.counts for edit in edits}
+    counts = {edit.path: edit.counts for edit in edits} | transaction.recounted
     meta = {edit.path: edit.meta for edit in edits}
     return CommitResult(commit, repo.head_branch, counts, (), meta)
 

@@ -123,6 +123,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
                 removed=tuple(removed),
                 merge=MergedTree(files, {}, ()) if files else None,
             )
+            counts |= transaction.recounted
     meta = {edit.path: edit.meta for edit in changed}
     where = branch or repo.head_branch
     return CommitResult(identity, where, counts, meta=meta, as_edits=living is not None)

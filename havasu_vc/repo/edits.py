@@ -48,10 +48,10 @@ def commit_edits(
             with repo.settings.open_engine(view.size) as engine:
                 edits.append(make(view, engine))
         changed = [edit for edit in edits if edit.blobs]
-        counts = {edit.path: edit.counts for edit in changed}
         commit = None
         if not dry_run and (changed or allow_empty):
             commit = transaction.commit(changed, message)
+    counts = {edit.path: edit.counts for edit in changed} | transaction.recounted
     meta = {edit.path: edit.meta for edit in changed}
     return CommitResult(commit, repo.head_branch, counts, meta=meta)
 

@@ -59,6 +59,7 @@ from havasu_vc.store.trees import (
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.model.commits import ChangeCounts
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Transaction"]
@@ -78,12 +79,12 @@ class Transaction:
         A dry run takes place where one may only read: nothing is written beside a staging
         folder, which may be elsewhere.
         """
-        self._repo = repo
-        self._git = repo.git
-        self._branch = branch
-        self._dry_run = dry_run
+        self._repo, self._git = repo, repo.git
+        self._branch, self._dry_run = branch, dry_run
         self._stack = ExitStack()
         self._elsewhere = set[str]()
+        self.recounted: dict[str, ChangeCounts] = {}
+        """How many rows a commit changed of datasets that came onto a head that had moved on."""
 
     def __enter__(self) -> Self:
         folder, storage, scratch = self._git.data_folder, self._repo.storage, None
@@ -198,10 +199,11 @@ class Transaction:
                         raise _moved()
                     if moved.commit is None:
                         raise NoBranchError(f"the branch {head.branch} was deleted meanwhile")
-                    rebased = self._rebased(edits, head, moved)
-                    if any(edit.blobs for edit in edits) and not any(e.blobs for e in rebased):
+                    before, edits = edits, self._rebased(edits, head, moved)
+                    self.recounted = {edit.path: edit.counts for edit in edits}
+                    if any(edit.blobs for edit in before) and not any(e.blobs for e in edits):
                         return None
-                    edits, head = rebased, moved
+                    head = moved
                 self._adopt(edits)
                 self._objects.flush()
                 gone = tuple(self._internals(path) for path in removed)

@@ -131,6 +131,7 @@ def _imported(
         paths = [path for _, path in new]
         with keeping_out(repo.git, paths, out=request.no_checkout):
             commit = transaction.commit(edits, text, merge=replaced.merge or attached(kind, new))
+            counts |= transaction.recounted
     return ImportResult(commit, repo.head_branch, counts, notes, taken)
 
 

@@ -101,6 +101,7 @@ def import_links(
             return ImportResult(None, repo.head_branch, counts, source.notes)
         with keeping_out(repo.git, () if path in known else (path,), out=no_checkout):
             commit = transaction.commit([edit] if edit.blobs else [], message, merge=replaced.merge)
+            counts |= transaction.recounted
     return ImportResult(commit, repo.head_branch, counts, source.notes)
 
 

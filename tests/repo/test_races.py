@@ -4,7 +4,7 @@ The other commit is made at the worst instant: after the operation looked at HEA
 before it holds its own transaction, or after its edit is ready and before it commits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, HavasuError, NoBranchError
+from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.refs import move_head
 from tests.repo import points as small
@@ -115,6 +116,37 @@ def test_an_edit_that_another_process_made_first_makes_no_commit(
     assert next(info.message for info in repo.log()) == "others"
     assert len(list(repo.log())) == 2
     assert_sound(repo, dangling=True)
+
+
+PART: dict[str, Callable[[Repo, Path], Mapping[str, ChangeCounts]]] = {
+    "write": lambda repo, _: (
+        repo.write("points", pa.table({"id": [50, 51], "name": ["others", "mine"]})).changes
+    ),
+    "release": lambda repo, file: repo.import_(file, "points", replace=True).datasets,
+}
+
+
+@pytest.mark.parametrize("what", PART)
+def test_rows_that_another_process_changed_first_are_not_counted(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    release = points(100).to_pylist()
+    release[50]["name"], release[51]["name"] = "others", "mine"
+    file = write(tmp_path / "release.parquet", pa.Table.from_pylist(release, points(1).schema))
+    original = Transaction.commit
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        others(repo.path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    told = PART[what](repo, file)
+
+    made = [batch.counts for diff in repo.diff("HEAD^...HEAD") for batch in diff.changes]
+    assert [told["points"]] == made == [ChangeCounts(updates=1)]
 
 
 def test_two_values_of_one_cell_are_named_by_key_and_column(
