@@ -18,6 +18,7 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of, labels_of
@@ -130,6 +131,7 @@ def _rows(
     if not options.flat:
         parts.append(pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", ""))
     schema = dataset.header.schema
+    zones = not is_of_kart(dataset.header.kind)
     ancestors = {each.id: old for each, old in side_columns(rows.column("ancestor"), schema)}
     for version in VERSIONS:
         side = rows.column(version)
@@ -146,7 +148,7 @@ def _rows(
                 # Alike in words, most versions of a raster differ in their cells alone.
                 values = pc.fill_null(words_of_changes(ancestors[field.id], column), NULL)
             else:
-                texts = shown_text(column, field, line_ends=options.as_kart)
+                texts = shown_text(column, field, line_ends=options.as_kart, zones=zones)
                 values = pc.fill_null(texts, NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
         if options.flat:

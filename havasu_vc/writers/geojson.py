@@ -183,6 +183,7 @@ def side_features(
 ) -> pa.StringArray:
     """Return each row of one side as a Feature of a collection."""
     columns = side_columns(side, header.schema)
+    layout = layout.of_kind(header.kind)
     shape = next((field for field, _ in columns if field.geometry is not None), None)
     geometry: pa.StringArray = pa.nulls(len(side), pa.string())
     properties: list[tuple[str, pa.StringArray]] = []

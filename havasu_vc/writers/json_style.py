@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import JsonStyle
 from havasu_vc.writers.terminal import visible_json
@@ -62,6 +63,12 @@ class JsonLayout:
     """Whether geometries that have an SRID keep it, as EWKB; without, all are ISO WKB."""
     pixels: bool = False
     """Whether rasters are written whole, for a reader that takes them in again."""
+    zones: bool = True
+    """Whether times with a zone say so; Kart's do not, and Kart stores what a patch has."""
+
+    def of_kind(self, kind: str) -> JsonLayout:
+        """Return how rows of a kind of dataset are laid out."""
+        return replace(self, zones=self.zones and not is_of_kart(kind))
 
     def dumps(self, value: Any, depth: int = 0) -> str:
         """Return a value as JSON that continues a line at some depth."""
@@ -134,7 +141,10 @@ STRICT_LAYOUTS: Mapping[JsonStyle, JsonLayout] = MappingProxyType(
 """The same for readers that take JSON at its word, as those of GeoJSON do."""
 
 PATCH_LAYOUTS: Mapping[JsonStyle, JsonLayout] = MappingProxyType(
-    {style: replace(layout, srids=True, pixels=True) for style, layout in LAYOUTS.items()}
+    {
+        style: replace(layout, srids=True, pixels=True, zones=False)
+        for style, layout in LAYOUTS.items()
+    }
 )
 """The same for patches, which must give back what was committed."""
 

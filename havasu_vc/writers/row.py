@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.writers.json_style import LAYOUTS
@@ -27,11 +28,11 @@ __all__ = ["row_json", "row_lines"]
 
 def row_lines(row: pa.RecordBatch, header: DatasetHeader, *, color: bool) -> Iterator[str]:
     """Yield the lines that show a row."""
-    side = row.to_struct_array()
+    side, zones = row.to_struct_array(), not is_of_kart(header.kind)
     label = printable(key_labels(side, header.schema)[0].as_py())
     yield styled(f"{printable(header.path)}:feature:{label}", "bold", color)
     for field, column in side_columns(side, header.schema):
-        value = pc.fill_null(shown_text(column, field), NULL)[0].as_py()
+        value = pc.fill_null(shown_text(column, field, zones=zones), NULL)[0].as_py()
         yield f"{printable(field.name):>42} = {value}"
 
 

@@ -142,16 +142,17 @@ def row_objects(
 ) -> pa.StringArray:
     """Return each row of one side as a JSON object; rasters with what changed in them."""
     depth = form.depth + 1
+    layout = form.layout.of_kind(header.kind)
     columns = []
     for field, column in side_columns(side, header.schema):
         if form.reproject is not None and field.geometry is not None:
             column = form.reproject(column, field, header)
         if field.id in changes:
-            tokens = raster_tokens(column, form.layout, depth + 1, changes[field.id])
+            tokens = raster_tokens(column, layout, depth + 1, changes[field.id])
         else:
-            tokens = json_tokens(column, field, form.layout, depth + 1)
+            tokens = json_tokens(column, field, layout, depth + 1)
         columns.append((field, tokens))
-    pieces = form.layout.object_pieces([field.name for field, _ in columns], depth)
+    pieces = layout.object_pieces([field.name for field, _ in columns], depth)
     if len(pieces) == 1:
         return pa.repeat(pieces[0], len(side))
     parts: list[pa.StringArray | str] = []

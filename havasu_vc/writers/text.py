@@ -19,6 +19,7 @@ from typing import TextIO
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.geo.text import short_text
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
@@ -83,6 +84,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
     has_old, has_new = pc.is_valid(batch.old), pc.is_valid(batch.new)
     bold = codes("bold", options.color)
     prefix = f"{printable(diff.path)}:feature:"
+    zones = not is_of_kart(diff.header.kind)
     parts = [
         _heading(batch.old, "--- " + prefix, bold, diff, labels),
         _heading(batch.new, "+++ " + prefix, bold, diff, labels),
@@ -102,7 +104,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
                 shown = present if same is None else pc.and_not(present, same)
                 start, end = codes(style, options.color)
                 field, column = columns[name]
-                texts = shown_text(column, field, line_ends=options.as_kart)
+                texts = shown_text(column, field, line_ends=options.as_kart, zones=zones)
                 values = pc.fill_null(texts, NULL)
                 start += f"{sign} {printable(name):>40} = "
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")
@@ -171,7 +173,9 @@ def _heading(
     return pc.if_else(pc.is_valid(side), text, None)
 
 
-def shown_text(column: pa.Array, field: Field, *, line_ends: bool = False) -> pa.StringArray:
+def shown_text(
+    column: pa.Array, field: Field, *, line_ends: bool = False, zones: bool = True
+) -> pa.StringArray:
     """Return each value as people see it in a diff; null stays null."""
     if field.geometry is not None:
         return short_text(canonical_wkb(column, field))
@@ -183,7 +187,7 @@ def shown_text(column: pa.Array, field: Field, *, line_ends: bool = False) -> pa
         case Primitive.BINARY | Fixed():
             return pc.if_else(pc.is_valid(column), "BLOB(...)", None)
         case _:
-            return printable_column(spelled(column, field), line_ends=line_ends)
+            return printable_column(spelled(column, field, zones=zones), line_ends=line_ends)
 
 
 def printable_column(column: pa.StringArray, *, line_ends: bool = False) -> pa.StringArray:

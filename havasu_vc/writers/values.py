@@ -1,9 +1,10 @@
 """Values as text: whole columns of a change batch, as people and JSON spell them.
 
-A date is `2020-01-01`, a timestamp `2020-01-01T00:00:00.5` (shortest fraction, no
-zone: a zoned one is in UTC), a decimal keeps its scale and has no exponent, bytes
+A date is `2020-01-01`, a timestamp `2020-01-01T00:00:00.5` (shortest fraction), a zoned
+one the same in UTC with `Z`, a decimal keeps its scale and has no exponent, bytes
 are lower-case hex, geometries upper-case hex of ISO WKB without SRID, a float is the
-shortest text that gives it back. All that as Kart prints it; years outside 0001 to
+shortest text that gives it back. All that as Kart prints it, but for the zone, which rows
+of Kart's datasets, patches and names of rows go without (`zones`); years outside 0001 to
 9999 are spelled as Arrow does.
 
 Work is done a column at a time in Arrow and numpy. Python only sees the few values
@@ -13,6 +14,7 @@ that need it: numbers with exponents, text with characters to escape, nested val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, cast
 
@@ -121,16 +123,16 @@ def json_tokens(column: pa.Array, field: Field, layout: JsonLayout, depth: int) 
         case Primitive.STRING:
             return json_strings(column, ascii_only=layout.ascii)
         case Struct() | List() | Map():
-            values = json_values(column, field)
+            values = json_values(column, field, zones=layout.zones)
             return pa.array(
                 [None if value is None else layout.dumps(value, depth) for value in values],
                 pa.string(),
             )
         case _:
-            return _quote(plain_text(column, field))
+            return _quote(plain_text(column, field, zones=layout.zones))
 
 
-def json_values(column: pa.Array, field: Field) -> list[Any]:
+def json_values(column: pa.Array, field: Field, *, zones: bool = True) -> list[Any]:
     """Return each value as `json` would take it."""
     values: list[Any]
     if field.geometry is not None:
@@ -145,7 +147,7 @@ def json_values(column: pa.Array, field: Field) -> list[Any]:
             return values
         case Struct(fields):
             parts = [
-                json_values(part, inner)
+                json_values(part, inner, zones=zones)
                 for part, inner in zip(column.flatten(), fields, strict=True)
             ]
             names = [inner.name for inner in fields]
@@ -155,11 +157,11 @@ def json_values(column: pa.Array, field: Field) -> list[Any]:
                 for row, there in zip(zip(*parts, strict=True), present, strict=True)
             ]
         case List(element):
-            return _gather(column, json_values(column.values, element))
+            return _gather(column, json_values(column.values, element, zones=zones))
         case Map(key, value):
-            return _map_values(column, key, value)
+            return _map_values(column, key, value, zones)
         case _:
-            values = plain_text(column, field).to_pylist()
+            values = plain_text(column, field, zones=zones).to_pylist()
             return values
 
 
@@ -172,16 +174,17 @@ def _gather(column: pa.Array, values: list[Any]) -> list[Any]:
     ]
 
 
-def _map_values(column: pa.Array, key: Field, value: Field) -> list[Any]:
+def _map_values(column: pa.Array, key: Field, value: Field, zones: bool) -> list[Any]:
     # An object where keys are text, otherwise a list of pairs.
-    keys, values = json_values(column.keys, key), json_values(column.items, value)
+    keys = json_values(column.keys, key, zones=zones)
+    values = json_values(column.items, value, zones=zones)
     pairs = _gather(column, list(zip(keys, values, strict=True)))
     if key.type is Primitive.STRING:
         return [None if row is None else dict(row) for row in pairs]
     return [None if row is None else [list(pair) for pair in row] for row in pairs]
 
 
-def plain_text(column: pa.Array, field: Field) -> pa.StringArray:
+def plain_text(column: pa.Array, field: Field, *, zones: bool = False) -> pa.StringArray:
     """Return each value of a column that is not nested as unquoted text."""
     if field.geometry is not None:
         return hex_wkb(canonical_wkb(column, field))
@@ -198,6 +201,8 @@ def plain_text(column: pa.Array, field: Field) -> pa.StringArray:
             return float_text(column, repr)
         case Primitive.TIME:
             return _trim(pc.cast(column, pa.string()))
+        case Primitive.TIMESTAMPTZ if zones:
+            return pc.binary_join_element_wise(_timestamp_text(column), "Z", "")
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             return _timestamp_text(column)
         case Decimal():
@@ -342,13 +347,13 @@ def equal_cells(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.
     return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
 
 
-def spelled(column: pa.Array, field: Field) -> pa.StringArray:
+def spelled(column: pa.Array, field: Field, *, zones: bool = True) -> pa.StringArray:
     """Return each value of a column that is no geometry as text, whole; rasters in words."""
     if field.raster is not None:
         return words_of_rasters(column)
     if isinstance(field.type, Struct | List | Map):
-        return json_tokens(column, field, COMPACT_TEXT, 0)
-    return plain_text(column, field)
+        return json_tokens(column, field, replace(COMPACT_TEXT, zones=zones), 0)
+    return plain_text(column, field, zones=zones)
 
 
 def _is_plain(field: Field) -> bool:
@@ -360,4 +365,4 @@ def _is_plain(field: Field) -> bool:
 def _identity(field: Field, column: pa.Array) -> pa.Array:
     if field.geometry is not None:
         return pc.cast(canonical_wkb(column, field, srids=True), pa.large_binary())
-    return pc.cast(spelled(column, field), pa.large_binary())
+    return pc.cast(spelled(column, field, zones=False), pa.large_binary())

@@ -103,7 +103,9 @@ def _write_text(found: FoundRows, before: str, out: TextIO) -> None:
     labels = key_labels(found.rows.to_struct_array(), found.schema).to_pylist()
     held = {name: mask.to_pylist() for name, mask in found.held.items()}
     texts = {
-        name: plain_text(found.rows.column(name), found.schema.by_name[name]).to_pylist()
+        name: plain_text(
+            found.rows.column(name), found.schema.by_name[name], zones=True
+        ).to_pylist()
         for name in held
     }
     for row, label in enumerate(labels):

@@ -203,7 +203,7 @@ def test_texts_of_a_patch_are_stored_as_they_are_spelled(moments: Path) -> None:
     assert stored(moments, 2) == [*usual[:4], "0"]
     told = succeed(invoke(["-C", moments, "cat", "moments", "-o", "json"])).stdout
     meant = {
-        "at": "2021-01-02T03:04:05",
+        "at": "2021-01-02T03:04:05Z",
         "local": "2021-01-02T03:04:05.25",
         "hour": "05:06:07",
         "sum": "123.45600",
