@@ -81,6 +81,7 @@ from havasu_vc.model.types import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.tables.bucket import BucketTable
 
@@ -114,8 +115,9 @@ def write_delta(
         else:
             count, files = _write_files(folder, table, rows, f"00000-{run}")
         new, commit = _next(old, table, schema, files)
-        publish_commit(folder, new.version, commit)
-        kept |= {file.path for file in files}
+        with last_step():
+            publish_commit(folder, new.version, commit)
+            kept |= {file.path for file in files}
     return Written(count, tuple(notes.lines))
 
 
@@ -145,7 +147,9 @@ def write_delta_objects(
         new, commit = _next(old, table, schema, files)
         require_marked(url, run)
         kept |= {file.path for file in files}
-        if not BucketTable(place).create(f"{LOG}/{new.version:020}.json", commit):
+        with last_step():
+            made = BucketTable(place).create(f"{LOG}/{new.version:020}.json", commit)
+        if not made:
             kept.clear()
             raise InvalidArgumentError(
                 f"another process wrote version {new.version} of the table at {shown_url(url)}",

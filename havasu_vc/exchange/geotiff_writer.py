@@ -32,6 +32,7 @@ from havasu_vc.geo.raster_v1_outlines import Outline, parse_outlines
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
+from havasu_vc.store.ending import last_step
 
 __all__ = [
     "Canvas",
@@ -428,11 +429,13 @@ def _replacing_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
         ) from error
     try:
         yield folder
-        if path.is_dir():
-            shutil.rmtree(path)
-        os.replace(folder, path)
+        with last_step():
+            if path.is_dir():
+                shutil.rmtree(path)
+            os.replace(folder, path)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with last_step():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_images_only(path: Path) -> None:

@@ -66,6 +66,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_urls import shown_url, with_endpoint
 from havasu_vc.tables.bucket import BucketPlaces, BucketTable, folder_of_copies
 from havasu_vc.tables.publishing import logged, publish
@@ -110,7 +111,8 @@ def write_iceberg_3(
                 files = _written_by_tasks(str(folder), header, rows, run, notes)
             else:
                 files = _write_files(folder / _DATA, plan, rows, f"00000-{run}")
-            _commit(home, old, plan, files)
+            with last_step():
+                _commit(home, old, plan, files)
             kept |= {Path(local_path(file.path)).name for file in files}
     return Written(sum(file.record_count for file in files), tuple(notes.lines))
 
@@ -141,7 +143,8 @@ def write_iceberg_3_objects(
         require_marked(url, run)
         kept |= {*names}
         try:
-            _commit(home, old, plan, files)
+            with last_step():
+                _commit(home, old, plan, files)
         except ConcurrentChangeError:
             kept.clear()
             raise

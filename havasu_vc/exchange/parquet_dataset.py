@@ -47,6 +47,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import fsync_folder, reporting_storage_errors, swap_folders
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_systems import (
     object_size,
     put_object,
@@ -162,12 +163,13 @@ def _replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             (beside / _ATTEMPTS).mkdir()
             (beside / _PARTS).mkdir()
         yield beside
-        with reporting_storage_errors(folder):
+        with reporting_storage_errors(folder), last_step():
             fsync_folder(beside / _PARTS)
             _place(beside / _PARTS, folder, overwrite=overwrite)
             fsync_folder(folder.parent)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        with last_step():
+            shutil.rmtree(beside, ignore_errors=True)
 
 
 def _place(parts: Path, folder: Path, *, overwrite: bool) -> None:

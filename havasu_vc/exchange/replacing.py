@@ -15,6 +15,7 @@ from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, LockedError, StorageError
 from havasu_vc.store.disk import name_file
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.system import sync_file
 
 __all__ = ["replacing", "require_unheld"]
@@ -45,7 +46,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
             require_unheld(path)
         _move(folder, path, overwrite=overwrite)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with last_step():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_existing(path: Path, *, overwrite: bool) -> None:
@@ -61,16 +63,17 @@ def _move(folder: Path, path: Path, *, overwrite: bool) -> None:
         for part in written:
             with suppress(OSError):
                 sync_file(part)
-        if path.suffix.lower() == ".shp":
-            for suffix in _SHAPEFILE_PARTS:
-                stale = path.with_suffix(suffix)
-                if not (folder / stale.name).exists():
-                    stale.unlink(missing_ok=True)
-        for part in written:
-            if part.name == path.name and not overwrite:
-                _place(part, path)
-            else:
-                os.replace(part, path.parent / part.name)
+        with last_step():
+            if path.suffix.lower() == ".shp":
+                for suffix in _SHAPEFILE_PARTS:
+                    stale = path.with_suffix(suffix)
+                    if not (folder / stale.name).exists():
+                        stale.unlink(missing_ok=True)
+            for part in written:
+                if part.name == path.name and not overwrite:
+                    _place(part, path)
+                else:
+                    os.replace(part, path.parent / part.name)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StorageError(f"{path} cannot be written: {reason}") from error

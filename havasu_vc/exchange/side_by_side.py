@@ -41,6 +41,7 @@ from havasu_vc.exchange.export_marks import (
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.disk import reporting_storage_errors
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_systems import (
     object_size,
     object_system,
@@ -164,8 +165,9 @@ def keeping(folder: Path, version: Version, inside: str = "") -> Iterator[tuple[
             mark_folder(folder, mark)
         files.mkdir(exist_ok=True)
         yield run, kept
-        _sweep_folder(files, run, kept)
-        (folder / MARK).unlink(missing_ok=True)
+        with last_step():
+            _sweep_folder(files, run, kept)
+            (folder / MARK).unlink(missing_ok=True)
     except BaseException:
         with suppress(OSError, HavasuError):
             if before < 0:
@@ -233,8 +235,9 @@ def keeping_objects(
     try:
         _put_mark(url, mark)
         yield kept
-        # What cannot be swept keeps its mark, for the next export to know it by.
-        _sweep(url, mark, kept, left)
+        with last_step():
+            # What cannot be swept keeps its mark, for the next export to know it by.
+            _sweep(url, mark, kept, left)
     except BaseException:
         if not (as_table and kept):
             with suppress(HavasuError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from havasu_vc.repo.spatial_filters import (
     rows_inside,
     was_cloned,
 )
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.transfer.requests import ExportRequest
 
@@ -179,12 +180,15 @@ def _parts(
 
     Those that go `far` need no folder of this machine.
     """
-    with repo.settings.open_engine(view.size) as engine:
+    with ExitStack() as closing:
+        engine = closing.enter_context(repo.settings.open_engine(view.size))
         if far and engine.apart:
             view = as_seen(view)
             far = is_apart(view)
         tasks = _sized_tasks(view, view.schema.select(header.schema.names))
         yield Parts(parts_of(tasks, size or PART_BYTES), engine, far)
+        with last_step():  # a cluster takes a second to be left
+            closing.close()
 
 
 def _sized_tasks(view: Dataset, schema: Schema) -> list[tuple[Task, int]]:

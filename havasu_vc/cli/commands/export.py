@@ -24,6 +24,7 @@ from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, FORMATS, ExportFormat, GdalForm
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.transfer import ExportRequest
 
@@ -242,6 +243,11 @@ def command(
         with _folder_made(Path(file).parent) if into else nullcontext():
             result = repo.export.by(asked)
         what = "row"
+    with last_step():
+        _tell(invocation, result, path, what)
+
+
+def _tell(invocation: Invocation, result: ExportResult, path: str, what: str) -> None:
     invocation.result("havasu.export/v1", copy_object(result))
     # An update is two rows of the file, before and after, and one change.
     wrote = counted(result.rows, what)
