@@ -57,6 +57,7 @@ from havasu_vc.checkouts.living_place import LivingPlace, setting
 from havasu_vc.checkouts.living_shown import (
     require_none_hidden,
     shown_counts,
+    unseen_items,
 )
 from havasu_vc.checkouts.living_standing import can_stay, changed_among
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
@@ -65,6 +66,7 @@ from havasu_vc.errors import (
     ConflictError,
     DatasetNotFoundError,
     HavasuError,
+    InvalidArgumentError,
     NoChangesError,
     StateError,
     UncommittedChangesError,
@@ -442,6 +444,10 @@ class LivingCopy:
             self._require_free(paths)
             self.show(make(transaction))
 
+    def unseen(self, old: Dataset, new: Dataset) -> list[str]:
+        """Return the meta items that differ and cannot be shown as edits."""
+        return unseen_items(self._home.items, old, new)
+
     def show(
         self,
         views: Mapping[str, Dataset],
@@ -458,6 +464,12 @@ class LivingCopy:
         repo, base = self._repo, self._require_free(list(views), rows, views)
         held = repo.held
         assert isinstance(held, Held)
+        for path, view in views.items():
+            if any(name.startswith("crs/") for name in self.unseen(base.views[path], view)):
+                raise InvalidArgumentError(
+                    f"{path} is in another reference system there, which {self.name} cannot show",
+                    hints=("a commit can bring it: `havasu-vc restore -m`",),
+                )
         for path, view in views.items():
             count = write_as_edits(repo, held.file, base.views[path], view, inside_only=inside_only)
             if count:

@@ -7,18 +7,20 @@ copy; a commit holds them apart. Rows that would overwrite such as a spatial fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.checkouts.living_edits import LayerEdits
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import SpatialFilterConflictError
 from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.commits import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, meta_changes
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels
@@ -29,6 +31,7 @@ __all__ = [
     "paired_keys",
     "require_none_hidden",
     "shown_counts",
+    "unseen_items",
 ]
 
 
@@ -139,3 +142,24 @@ def _alone(side: pa.StructArray, other: pa.StructArray) -> Iterator[tuple[int, d
     """Yield the rows of one side that are not on the other, with their places."""
     for place in np.flatnonzero(pc.is_null(other)).tolist():
         yield place, side[place].as_py()
+
+
+def unseen_items(shown: Collection[str], old: Dataset, new: Dataset) -> list[str]:
+    """Return the meta items that two versions have differently, and a working copy cannot show.
+
+    `shown` are those that it can show.
+    """
+    seen = {"schema.json", *shown}
+    # Where none of ours has a title, its table has its own name for one, which is no edit.
+    if "title" not in new.header.meta and old.marker == HAVASU_MARKER:
+        seen.discard("title")
+    systems = [_main_system(view) for view in (old, new)]
+    if "crs" in shown and systems[0] != systems[1]:
+        seen.update(f"crs/{name}.wkt" for name in systems)
+    return [each.name for each in meta_changes(old.header, new.header) if each.name not in seen]
+
+
+def _main_system(view: Dataset) -> str | None:
+    """Return the system of the geometries that a table of a dataset is known by."""
+    main = next(iter(view.schema.geometries), None)
+    return None if main is None or main.geometry is None else main.geometry.crs

@@ -9,7 +9,7 @@ repository of Kart's git has no index to commit from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -113,8 +113,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
             raise NoChangesError("the patch changes nothing")
         identity, living = None, None
         if not request.commit and branch is None and (living := working_copy(repo)) is not None:
-            _require_rows_alone(repo, living, edits, removed, files)
-            living.show({edit.path: transaction.dataset(edit.path).after(edit) for edit in changed})
+            living.show(_views(living, transaction, changed, [*removed, *files]))
         if request.commit:
             identity = transaction.commit(
                 changed,
@@ -165,24 +164,28 @@ def _naming_misfits(
         raise PatchError(f"the patch does not apply: {error.message}", hints=error.hints) from error
 
 
-def _require_rows_alone(
-    repo: OpenRepo,
-    living: LivingCopy,
-    edits: Sequence[TreeEdit],
-    removed: Collection[str],
-    files: Collection[str],
-) -> None:
-    """Raise where a patch has more than a working copy can show as edits."""
-    known = repo.folders(repo.head())
-    odd = [
-        edit.path for edit in edits if edit.path not in known or set(edit.meta) - {"schema.json"}
-    ]
-    if odd := [*odd, *removed, *files]:
+def _views(
+    living: LivingCopy, transaction: Transaction, edits: Sequence[TreeEdit], odd: Sequence[str]
+) -> dict[str, Dataset]:
+    """Return datasets as a patch has them; raise for more than a working copy can show as edits.
+
+    `odd` is what a patch has besides edits of datasets.
+    """
+    views, unseen = {}, list(odd)
+    for edit in edits:
+        if edit.path not in transaction.folders:
+            unseen.append(edit.path)
+            continue
+        old = transaction.dataset(edit.path)
+        views[edit.path] = old.after(edit)
+        if living.unseen(old, views[edit.path]):
+            unseen.append(edit.path)
+    if unseen:
         raise PatchError(
-            f"the patch changes more of {odd[0]} than rows and columns, which {living.name} "
-            "cannot show",
+            f"the patch changes more of {unseen[0]} than {living.name} can show as edits",
             hints=("apply it without --no-commit",),
         )
+    return views
 
 
 def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:

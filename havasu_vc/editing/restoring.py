@@ -8,7 +8,7 @@ only what differs is written; columns that it does not have keep their values.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +186,8 @@ def _restore_as_edits(
             if (broken := defect(repo, other, then.name)) is not None:
                 raise broken
             old, new = transaction.dataset(path), repo.view(other, then.name)
-            items = _held_by_commits(old, _items(old, new, filter_))
+            asked = _items(old, new, filter_)
+            items = [name for name in living.unseen(old, new) if name in asked]
             if items:
                 repo.settings.note(
                     f"{path}: {', '.join(items)} cannot stand in the working copy; with -m, a "
@@ -283,15 +284,6 @@ def _items(old: Dataset, new: Dataset, filter_: DatasetFilter) -> dict[str, Any]
             raise InvalidArgumentError(f"{old.path} has no meta item {unknown[0]!r} on either side")
         names = names & filter_.items
     return {name: after.get(name) for name in sorted(names) if before.get(name) != after.get(name)}
-
-
-def _held_by_commits(old: Dataset, items: Mapping[str, Any]) -> list[str]:
-    """Return the names of meta items that no working copy shows as edits."""
-    shown = {"schema.json"}
-    # Where none of ours has a title, its table has its own name for one, which is no edit.
-    if items.get("title") is not None or old.marker != HAVASU_MARKER:
-        shown.add("title")
-    return [name for name in items if name not in shown]
 
 
 def _changes(

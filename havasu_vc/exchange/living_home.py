@@ -25,6 +25,7 @@ class GeoPackageHome:
     """The file that a working copy is, or would be."""
 
     kind = "gpkg"
+    items = frozenset(("title", "description", "crs"))
 
     def __init__(self, path: Path, *, kart: bool) -> None:
         self._path = path

@@ -37,7 +37,11 @@ class LivingHome(Protocol):
 
     @property
     def kind(self) -> str:
-        """Its kind: `gpkg` or `postgis`."""
+        """Its kind: `gpkg` or `postgresql`."""
+
+    @property
+    def items(self) -> frozenset[str]:
+        """The meta items whose edits it can show, besides columns: `crs` is the main system."""
 
     @property
     def exists(self) -> bool:

@@ -436,6 +436,7 @@ class PostgisHome:
     """The schema that a working copy is, or would be."""
 
     kind = "postgresql"  # as Kart calls it
+    items = frozenset(("title",))
 
     def __init__(self, address: str, *, kart: bool) -> None:
         self._address = parse_address(address)

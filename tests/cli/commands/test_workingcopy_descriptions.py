@@ -136,18 +136,24 @@ def test_what_an_editor_writes_of_its_own_is_no_title(repo: Path) -> None:
     assert changes(repo) == {"title": {"-": "Some points"}}
 
 
-def test_another_reference_system_is_an_edit_and_can_be_dropped(repo: Path) -> None:
-    wkt = (
-        'PROJCS["Ours",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
-        'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],'
-        'PROJECTION["Transverse_Mercator"],PARAMETER["latitude_of_origin",0],'
-        'PARAMETER["central_meridian",171],PARAMETER["scale_factor",1],'
-        'PARAMETER["false_easting",0],PARAMETER["false_northing",0],UNIT["metre",1],'
-        'AUTHORITY["OURS","100002"]]'
-    )
-    values = ("Ours", 100002, "OURS", 100002, wkt, None)
-    sql(repo, "INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", *values)
+WKT = (
+    'PROJCS["Ours",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
+    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],'
+    'PROJECTION["Transverse_Mercator"],PARAMETER["latitude_of_origin",0],'
+    'PARAMETER["central_meridian",171],PARAMETER["scale_factor",1],'
+    'PARAMETER["false_easting",0],PARAMETER["false_northing",0],UNIT["metre",1],'
+    'AUTHORITY["OURS","100002"]]'
+)
+
+
+def to_another_system(repo: Path) -> None:
+    values = ("Ours", 100002, "OURS", 100002, WKT, None)
+    sql(repo, "INSERT OR REPLACE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", *values)
     sql(repo, "UPDATE gpkg_geometry_columns SET srs_id = 100002")
+
+
+def test_another_reference_system_is_an_edit_and_can_be_dropped(repo: Path) -> None:
+    to_another_system(repo)
     sql(repo, "UPDATE gpkg_contents SET srs_id = 100002")
     found = changes(repo)
     assert set(found) == {"crs/EPSG:4326.wkt", "crs/OURS:100002.wkt", "schema.json"}
@@ -155,12 +161,32 @@ def test_another_reference_system_is_an_edit_and_can_be_dropped(repo: Path) -> N
     assert changes(repo) == {}
     assert sql(repo, "SELECT srs_id FROM gpkg_geometry_columns") == [(4326,)]
 
-    sql(repo, "INSERT OR REPLACE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", *values)
-    sql(repo, "UPDATE gpkg_geometry_columns SET srs_id = 100002")
+    to_another_system(repo)
     succeed(invoke(["-C", repo, "commit", "-m", "Ours"]))
     assert changes(repo) == {}
     meta = json.loads(succeed(invoke(["-C", repo, "meta", "get", "points", "-o", "json"])).stdout)
     assert "crs/OURS:100002.wkt" in meta["points"] and "crs/EPSG:4326.wkt" not in meta["points"]
+
+
+def test_what_describes_a_table_comes_back_as_edits(repo: Path, tmp_path: Path) -> None:
+    to_another_system(repo)
+    sql(repo, "UPDATE gpkg_contents SET srs_id = 100002, identifier = 'T', description = 'D'")
+    found = changes(repo)
+    systems = {"crs/EPSG:4326.wkt", "crs/OURS:100002.wkt", "schema.json"}
+    assert set(found) == {"title", "description", *systems}
+    succeed(invoke(["-C", repo, "stash", "push"]))
+    assert changes(repo) == {}
+    succeed(invoke(["-C", repo, "stash", "pop"]))
+    assert changes(repo) == found, "by a stash"
+
+    succeed(invoke(["-C", repo, "commit", "-m", "Ours"]))
+    (tmp_path / "patch").write_text(succeed(invoke(["-C", repo, "create-patch", "HEAD"])).stdout)
+    back = succeed(invoke(["-C", repo, "restore", "-s", "HEAD^"]))
+    assert "cannot stand" not in back.stderr and set(changes(repo)) == set(found)
+    assert sql(repo, "SELECT srs_id FROM gpkg_geometry_columns") == [(4326,)]
+    succeed(invoke(["-C", repo, "reset", "--discard-changes", "HEAD^"]))
+    succeed(invoke(["-C", repo, "apply", "--no-commit", tmp_path / "patch"]))
+    assert changes(repo) == found, "by a patch"
 
 
 def test_metadata_goes_in_from_a_geopackage_and_stands_in_the_working_copy(
