@@ -546,7 +546,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("", r"no commit is named '(.+)'|(\[EMPTY\]) is no commit", r"No commit found at \1\2"),
     (
         "",
-        r"GeoJSON holds one dataset, and rows of .+",
+        r"GeoJSON holds one dataset, and .+",
         "Invalid value for --output: Need to specify a directory via --output for GeoJSON "
         "with more than one dataset",
     ),

@@ -61,7 +61,7 @@ def write_geojson(
     """Print one collection, or write one file per dataset into `options.directory`.
 
     Two datasets with changed rows do not fit one collection: an error, before
-    anything is printed.
+    anything is printed. To Kart two with any change do not.
     """
     if options.directory is not None:
         return _write_files(diffs, options.directory, options)
@@ -70,10 +70,13 @@ def write_geojson(
     for diff in diffs:
         ahead = nonempty(diff)
         first = next(ahead, None)
+        if options.as_kart and datasets and (diff.meta or first is not None):
+            raise _refused(f"{next(iter(datasets))!r} and {diff.path!r}")
         if diff.meta:
             datasets[diff.path] = DatasetSummary(count_meta(diff.meta))
         if first is not None:
-            _refuse_second(chosen, diff)
+            if chosen is not None:
+                raise _refused(f"rows of {chosen.path!r} and {diff.path!r}")
             chosen = replace(diff, changes=chain([first], ahead))
             datasets.setdefault(diff.path, DatasetSummary())
     if chosen is None and not datasets and options.as_kart:
@@ -85,12 +88,11 @@ def write_geojson(
     return ChangeSummary(datasets)
 
 
-def _refuse_second(chosen: DatasetDiff | None, diff: DatasetDiff) -> None:
-    if chosen is not None:
-        raise InvalidArgumentError(
-            f"GeoJSON holds one dataset, and rows of {chosen.path!r} and {diff.path!r} changed",
-            hints=("write a file for each with --output DIRECTORY, or name one dataset",),
-        )
+def _refused(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"GeoJSON holds one dataset, and {what} changed",
+        hints=("write a file for each with --output DIRECTORY, or name one dataset",),
+    )
 
 
 def _write_files(

@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def test_output(case: str, name: str, golden: Golden) -> None:
         return
 
     golden(printed(case, name, options), GOLDEN / case / f"expected.{name}")
+
+
+def test_two_changed_datasets_are_no_collection_to_kart() -> None:
+    described = [replace(diff, changes=iter(())) for diff in diffs("schema")]
+    both = [replace(diff, path=f"a/{diff.path}") for diff in diffs("types")] + described
+    assert described[0].meta and len(both) == 2
+    with pytest.raises(InvalidArgumentError, match="GeoJSON holds one dataset"):
+        writer_named("geojson")(both, io.StringIO(), WriterOptions(as_kart=True))
+
+    both[0] = replace(next(diffs("types")), path="a")
+    writer_named("geojson")(both, io.StringIO(), WriterOptions())
 
 
 @pytest.mark.parametrize("name", ["json", "json-lines", "patch", "text"])
