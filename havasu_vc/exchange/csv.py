@@ -103,7 +103,10 @@ class CsvSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """Lines that tell a person how columns were taken."""
-        return tuple(doubt for _, doubt in self.doubts)
+        doubts = tuple(doubt for _, doubt in self.doubts)
+        if self.rows or self.rows is None or self.reading.known:
+            return doubts
+        return (*doubts, f"{self.name} has no rows that tell types: its columns are text")
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return the tasks that read the file, each some of its rows."""

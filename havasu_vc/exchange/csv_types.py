@@ -15,7 +15,8 @@ the first type of the list below that every value of the column has.
     text        all else
 
 An empty value is null. A quoted empty value (`""`) is an empty text, and null in a
-column that is not text.
+column that is not text. Lists, structs and maps are the JSON text that an export makes of them,
+where a dataset says that a column is one.
 
 Coordinates in columns of a CSV: where one value is no number, the row is named.
 
@@ -32,9 +33,10 @@ from dataclasses import field, replace
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.exchange.export_columns import parse_json
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
-from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.model.types import Decimal, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -396,7 +398,7 @@ _MOST_DIGITS = {Primitive.FLOAT: 9, Primitive.DOUBLE: 17}
 
 def can_be_text(type_: Type) -> bool:
     """Whether text is read as this type at all."""
-    return isinstance(type_, Primitive | Decimal | Fixed)
+    return isinstance(type_, Primitive | Decimal | Fixed | Struct | List | Map)
 
 
 def misfits(batches: Iterable[pa.RecordBatch], types: Mapping[str, Type]) -> dict[str, Misfit]:
@@ -435,6 +437,8 @@ def typed(column: pa.Array, type_: Type) -> pa.Array:
             return times(values)
         case Primitive.UUID | Primitive.BINARY | Fixed():
             return _bytes(pc.replace_substring(values, "-", "")).cast(arrow_type(type_))
+        case Struct() | List() | Map():
+            return parse_json(values, type_)
     return values.cast(arrow_type(type_))
 
 
@@ -442,6 +446,9 @@ def _first_misfit(column: pa.Array, type_: Type) -> int | None:
     """Return the place of the first value that is none of a type; None where all are."""
     if type_ is Primitive.STRING:
         return None
+    if isinstance(type_, Struct | List | Map):
+        texts = (column.slice(at, 1) for at in range(len(column)))
+        return next((at for at, text in enumerate(texts) if not _reads(text, type_)), None)
     filled = pc.and_(pc.is_valid(column), pc.not_equal(column, "").fill_null(False))
     fits = pc.match_substring_regex(column, f"^(?:{_pattern(type_)})$")
     if (most := _MOST_DIGITS.get(type_) if isinstance(type_, Primitive) else None) is not None:
@@ -476,7 +483,7 @@ def _pattern(type_: Type) -> str:
 def _reads(column: pa.Array, type_: Type) -> bool:
     try:
         values = typed(column, type_)
-    except pa.ArrowException:
+    except (pa.ArrowException, ValueError):
         return False
     if type_ not in (Primitive.FLOAT, Primitive.DOUBLE):
         return True

@@ -440,7 +440,7 @@ def _typed(value: Any, type_: Type) -> Any:
         return None
     match type_:
         case Struct(fields):
-            if not isinstance(value, dict):
+            if not (isinstance(value, dict) and value.keys() <= {each.name for each in fields}):
                 raise TypeError
             return {field.name: _typed(value.get(field.name), field.type) for field in fields}
         case List(element):
@@ -465,6 +465,10 @@ def _typed_leaf(value: Any, type_: Type) -> Any:
             return decimal.Decimal(str(value))
         case Primitive.DATE | Primitive.TIME | Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             return from_scalar(value, type_)
+        case Primitive.INT | Primitive.LONG:
+            if type(value) is not int and not (type(value) is float and value.is_integer()):
+                raise TypeError  # Arrow would cut 1.5 to 1
+            return int(value)
         case Primitive.FLOAT | Primitive.DOUBLE if isinstance(value, int):
             return float(value) if math.isfinite(value) else value
         case _:

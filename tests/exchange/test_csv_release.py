@@ -9,8 +9,9 @@ import pytest
 
 from havasu_vc.exchange.csv_types import Misfit, misfits, typed
 from havasu_vc.model.arrow import arrow_type
-from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive, Struct, Type
 
+PART = Struct((Field(1, "x", Primitive.LONG), Field(2, "y", List(Field(3, "e", Primitive.STRING)))))
 FITS: list[tuple[Type, list[str | None], list[Any]]] = [
     (Primitive.STRING, ["007", "", None, "true"], ["007", "", None, "true"]),
     (Primitive.BOOLEAN, ["TRUE", "f", "1", "0", "", None], [True, False, True, False, None, None]),
@@ -49,9 +50,20 @@ FITS: list[tuple[Type, list[str | None], list[Any]]] = [
     ),
     (Primitive.BINARY, ["00ff", "", "AB"], [b"\0\xff", None, b"\xab"]),
     (Fixed(2), ["00ff", None, "abcd"], [b"\0\xff", None, b"\xab\xcd"]),
+    (
+        PART,
+        ['{"x": 1, "y": ["z"]}', "", '{"x":2.0}'],
+        [{"x": 1, "y": ["z"]}, None, {"x": 2, "y": None}],
+    ),
 ]  # fmt: skip
 
 MISFITS: list[tuple[Type, str]] = [
+    (PART, '{"x": 1'),
+    (PART, '{"x": 1.5, "y": []}'),
+    (PART, '{"x": true, "y": []}'),
+    (PART, '{"x": 1, "q": []}'),
+    (PART, '{"x": 1, "y": [3]}'),
+    (PART, "[1]"),
     (Primitive.BOOLEAN, "yes"),
     (Primitive.INT, "1.5"),
     (Primitive.INT, "3000000000"),

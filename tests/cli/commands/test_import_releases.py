@@ -98,3 +98,34 @@ def test_part_of_a_release_is_read_the_same_way(tmp_path: Path, run: Run) -> Non
     succeed(run("import", path, "--replace", *window))
 
     assert run("cat", "wells").stdout.splitlines()[1].startswith("1,7,170,-40")
+
+
+def test_nested_columns_come_back_from_what_an_export_makes_of_them(
+    tmp_path: Path, run: Run
+) -> None:
+    columns = {
+        "id": pa.array([1, 2]),
+        "tags": pa.array([["a", "b"], []]),
+        "part": pa.array([{"x": 1, "y": "z"}, None]),
+        "map": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "parts.parquet")
+    succeed(run("import", tmp_path / "parts.parquet", "--primary-key", "id"))
+    out = tmp_path / "out.csv"
+    succeed(run("export", "parts", out))
+    assert "Nothing changed" in succeed(run("import", out, "parts", "--replace")).output
+
+    text = out.read_text()
+    out.write_text(text.replace('"x"": 1', '"x"": 7'))
+    assert "1 update" in succeed(run("import", out, "parts", "--replace")).output
+    out.write_text(text.replace('"x"": 1', '"x"": 1.5'))
+    refused = run("import", out, "parts", "--replace")
+    assert refused.exit_code == 28
+    assert "in column 'part', which is struct<x: long, y: string> in the" in refused.stderr
+
+
+def test_a_header_alone_tells_no_types(tmp_path: Path, run: Run, shops: Path) -> None:
+    shops.write_text(HEADER)
+    said = "Note: shops has no rows that tell types: its columns are text"
+    assert said in succeed(run("import", shops, "empty")).stderr
+    assert said not in succeed(run("import", shops, "shops", "--replace")).stderr
