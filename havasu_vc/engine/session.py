@@ -345,6 +345,12 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
 
 
+_NAMES_OF_ERRORS = re.compile(
+    r'^(?:Error: )?(?:Exception in thread "[^"]*" )?(?:(?:[a-z]\w*\.)+\w+(?:Exception|Error): )*'
+)
+"""What Java says before the reason itself."""
+
+
 def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
     log.seek(0)
     said = log.read(1 << 20).decode(errors="replace").splitlines()
@@ -356,7 +362,7 @@ def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
             cause = line
             break
     return EngineError(
-        f"Spark could not be started on {master}: {cause}",
+        f"Spark could not be started on {master}: {_NAMES_OF_ERRORS.sub('', cause)}",
         hints=(
             "check the master and JAVA_HOME (a full JDK 17, not a JRE)",
             "or use `--engine local`",

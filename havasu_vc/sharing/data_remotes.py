@@ -77,6 +77,10 @@ def default_remote(repo: OpenRepo) -> str:
 
 def data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
     """Return where the data of a remote is, by settings or commits; None if with it."""
+    if remote is None and not repo.git.git("remote").lines:
+        alone = known_data_url(repo, "origin")
+        if alone is not None:  # told to a repository that was not pushed anywhere yet
+            return alone
     return known_data_url(repo, remote or default_remote(repo))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from havasu_vc.errors import LockedError, StateError, UnsupportedError
+from havasu_vc.errors import LockedError, NotFoundError, StateError, UnsupportedError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.object_store import Claims, ObjectStoreRemote
 from havasu_vc.remotes.protocol import kind_of
@@ -67,7 +67,7 @@ class PruneResult:
 
 def prune_remote(repo: OpenRepo, request: PruneRequest) -> PruneResult:
     """Remove files that nothing reaches and whose grace period is over; else, only list them."""
-    name = request.remote or default_remote(repo)
+    name = request.remote or _shared_remote(repo)
     url = data_url(repo, name)
     if url is not None and kind_of(url).of_ssh:
         raise UnsupportedError(
@@ -92,6 +92,21 @@ def prune_remote(repo: OpenRepo, request: PruneRequest) -> PruneResult:
         dry_run=not request.delete,
     )
     return PruneResult(shown, found.files, found.size, found.kept_young)
+
+
+def _shared_remote(repo: OpenRepo) -> str:
+    """Return the remote to prune; a repository alone does not know what other clones name."""
+    if repo.git.git("remote").lines:
+        return default_remote(repo)
+    url = known_data_url(repo, "origin")
+    where = "" if url is None else f", so nothing is removed from {hidden_secrets(url)}"
+    raise NotFoundError(
+        f"without a git remote nobody can tell which data files other clones name{where}",
+        hints=(
+            "`havasu-vc remote add origin URL` and `havasu-vc push --all -u` make one that has them",
+            "`havasu-vc gc` removes what nothing reaches of the files that are here",
+        ),
+    )
 
 
 def _prune_store(repo: OpenRepo, url: str, grace: float, *, delete: bool) -> PruneResult:

@@ -558,3 +558,22 @@ def test_what_is_known_of_the_remote_stays_as_it_was_fetched(ours: Repo, theirs:
     ours.push("origin", ["side"])
     prune(theirs)
     assert run_git("for-each-ref", cwd=theirs.path) == known
+
+
+def test_a_repository_alone_is_told_what_pruning_needs(place: Place, tmp_path: Path) -> None:
+    """And what the hint names is done: nothing that a ref names goes, what nothing names does."""
+    repo = make(tmp_path / "alone", ROWS)
+    place.use(repo)
+    repo = reopened(repo)
+    refused = invoke(["-C", repo.path, "data", "prune", "--delete", "--grace", "0"])
+    assert refused.exit_code == 40 and "without a git remote nobody can tell" in refused.stderr
+    assert f"nothing is removed from {place.url}" in refused.stderr
+    assert succeed(invoke(["-C", repo.path, "data", "place"])).stdout == f"{place.url}\n"
+
+    run_git("init", "--quiet", "--bare", str(tmp_path / "server.git"), cwd=tmp_path)
+    succeed(invoke(["-C", repo.path, "remote", "add", "origin", tmp_path / "server.git"]))
+    succeed(invoke(["-C", repo.path, "push", "--all", "-u"]))
+    named_ones, left = place.names(), "0" * 64
+    place.put(left, b"left")
+    succeed(invoke(["-C", repo.path, "data", "prune", "--delete", "--grace", "0"]))
+    assert named_ones and place.names() == named_ones
