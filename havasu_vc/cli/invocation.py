@@ -143,6 +143,8 @@ class Invocation:
 
         engine = self.engine
         if self.master is not None:
+            if not self.master.strip():
+                raise click.UsageError("--master is empty: it says where Spark runs")
             if engine == "local":
                 raise click.UsageError(
                     "--master says where Spark runs, which --engine local is not"

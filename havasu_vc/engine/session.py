@@ -345,10 +345,11 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
 
 
+_KILLED = "Application has been killed. Reason: "
 _NAMES_OF_ERRORS = re.compile(
     r'^(?:Error: )?(?:Exception in thread "[^"]*" )?(?:(?:[a-z]\w*\.)+\w+(?:Exception|Error): )*'
 )
-"""What Java says before the reason itself."""
+"""The words of Java before the reason itself."""
 
 
 def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
@@ -361,6 +362,8 @@ def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
         if line.startswith(("Error:", "Exception in thread", "Error occurred")):
             cause = line
             break
+        if _KILLED in line:  # by itself, as nobody answered; what fails then is what came next
+            cause = line.partition(_KILLED)[2]
     return EngineError(
         f"Spark could not be started on {master}: {_NAMES_OF_ERRORS.sub('', cause)}",
         hints=(

@@ -41,6 +41,7 @@ from havasu_vc.datasets.sorting import HILBERT, along_curve, cut_ranges, sort_ru
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     CorruptDatasetError,
+    EngineError,
     HavasuError,
     InvalidArgumentError,
     KeyViolationError,
@@ -129,16 +130,19 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
                 continue
             seen.add(folder.internals)
             view = repo.view(folder, revision.name)
-            try:
-                with repo.settings.open_engine(view.size if full else 0) as engine:
+            with repo.settings.open_engine(view.size if full else 0) as engine:
+                try:
                     if full and engine.apart:
                         view = as_seen(view)
                     for each in findings_in(view, engine, full=full, checked=checked):
                         where = f"{each.where} at {revision.name}"
                         yield Problem(where, each.message, _beside_fsck(each.hint))
-            except HavasuError as error:
-                told = _beside_fsck((*error.hints, None)[0])
-                yield Problem(f"{path} at {revision.name}", error.message, told)
+                except HavasuError as error:
+                    # A cluster that fails says nothing of the data; a process may die of it.
+                    if isinstance(error, EngineError) and engine.distributed:
+                        raise
+                    told = _beside_fsck((*error.hints, None)[0])
+                    yield Problem(f"{path} at {revision.name}", error.message, told)
 
 
 def _beside_fsck(hint: str | None) -> str | None:

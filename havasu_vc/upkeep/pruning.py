@@ -103,7 +103,7 @@ def _shared_remote(repo: OpenRepo) -> str:
     raise NotFoundError(
         f"without a git remote nobody can tell which data files other clones name{where}",
         hints=(
-            "`havasu-vc remote add origin URL` and `havasu-vc push --all -u` make one that has them",
+            "`havasu-vc remote add origin URL` and `havasu-vc push --all -u` make one",
             "`havasu-vc gc` removes what nothing reaches of the files that are here",
         ),
     )

@@ -1,5 +1,6 @@
 """What executors get, and what masters mean; sessions themselves are in `test_spark`."""
 
+import io
 import py_compile
 import subprocess
 import sys
@@ -10,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.engine import session
-from havasu_vc.engine.session import is_local_master, start_session, zipped_package
+from havasu_vc.engine.session import (
+    _not_started,
+    is_local_master,
+    start_session,
+    zipped_package,
+)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +128,19 @@ def test_a_jvm_that_only_starts_tasks_starts_quickly(
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     start_session(master, said, tmp_path, quick=quick)
     assert found == [wanted]
+
+
+def test_a_master_that_does_not_answer_is_the_reason() -> None:
+    """Spark gives up by itself after a minute, and what fails then is what came next."""
+    said = (
+        b"22:12 ERROR Backend: Application has been killed. Reason: All masters are unresponsive!\n"
+    )
+    stopped = RuntimeError("java.lang.IllegalStateException: a stopped SparkContext")
+    error = _not_started("spark://head:7077", stopped, io.BytesIO(said))
+    assert str(error) == (
+        "Spark could not be started on spark://head:7077: All masters are unresponsive!"
+    )
+    said = b'Exception in thread "main" org.apache.spark.SparkException: Memory must be positive\n'
+    assert str(_not_started("local", stopped, io.BytesIO(said))).endswith(
+        ": Memory must be positive"
+    )

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, invoke, succeed
+from tests.datasets.thresholds import tiny_thresholds
+from tests.repo.tables import points, write
+from tests.support.git import run_git
 
 
 def test_a_sound_repository(run: Run) -> None:
@@ -57,3 +60,41 @@ def test_called_kart_edits_are_told_and_a_broken_copy_is_a_problem(
     broken = invoke(["-C", repo, "fsck"])
     assert broken.exit_code == 1, broken.output
     assert "the working copy: " in broken.stdout and "1 problem found" in broken.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "words", "code", "told"),
+    [
+        (
+            None,
+            ("--master", "local[1]"),
+            11,
+            "could not be started on local[1]: RuntimeError: no room",
+        ),
+        (None, ("--master", ""), 2, "--master is empty"),
+        ("nonsense", ("--engine", "spark"), 2, "havasu.spark.conf is 'nonsense'"),
+    ],
+)
+def test_a_cluster_that_fails_is_no_problem_of_the_data(
+    run: Run,
+    repo: Path,
+    tmp_path: Path,
+    setting: str | None,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def not_starting(*arguments: object, **options: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("havasu_vc.engine.session._launch", not_starting)
+    monkeypatch.setattr("havasu_vc.engine.session.require_spark", lambda: None)
+    with tiny_thresholds(small_file=0):  # rows of small tables are looked at without an engine
+        file = write(tmp_path / "big.parquet", points(300))
+        succeed(run("import", file, "big", "--primary-key", "id"))
+    if setting is not None:
+        run_git("config", "havasu.spark.conf", setting, cwd=repo)
+    result = run("fsck", "--full", *words)
+    assert result.exit_code == code and told in result.stderr.splitlines()[0]
+    assert "problem" not in result.output
