@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyproj
 import pytest
 import shapely
 
@@ -443,4 +444,25 @@ def test_a_column_that_kart_renamed_where_it_stands(run: Run, edit: Callable[...
             f"DO $$ BEGIN UPDATE wc._{kind}_state SET value = replace(value, 'label', 'name') "
             "WHERE key = 'havasu-columns'; EXCEPTION WHEN undefined_table THEN NULL; END $$"
         )
+    clean(run)
+
+
+def test_another_system_cannot_come_back_as_an_edit(run: Run, rows: Rows, tmp_path: Path) -> None:
+    wkt = pyproj.CRS(3857).to_wkt("WKT1_GDAL")
+    told = json.loads(succeed(run("meta", "get", "points", "-o", "json")).stdout)
+    columns = told["points"]["schema.json"]
+    for each in columns:
+        if "geometryCRS" in each:
+            each["geometryCRS"] = "EPSG:3857"
+    (tmp_path / "schema.json").write_text(json.dumps(columns))
+    (tmp_path / "wkt").write_text(wkt)
+    items = [f"schema.json=@{tmp_path / 'schema.json'}", f"crs/EPSG:3857.wkt=@{tmp_path / 'wkt'}"]
+    succeed(run("meta", "set", "points", "title=Moved", *items, "-m", "Another system"))
+    clean(run)
+    before = rows("id, name, st_asewkt(geom)")
+    assert "SRID=3857" in before[0][2]
+
+    refused = run("restore", "-s", "HEAD^")
+    assert refused.exit_code == 2 and "another reference system" in refused.stderr
+    assert rows("id, name, st_asewkt(geom)") == before
     clean(run)
