@@ -37,7 +37,7 @@ from havasu_vc.repo.filter_texts import split_filter
 from havasu_vc.repo.filters import keys_batch
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
-from havasu_vc.store.log import commits, ends_of_history
+from havasu_vc.store.log import children_first, ends_of_history
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
@@ -145,8 +145,8 @@ class DatasetVersions:
 
     def walk(self, start: str) -> Iterator[Walked]:
         """Yield commits that `start` reaches with their parents, children first."""
-        for commit in commits(self._repo.git, start):
-            yield commit.id, commit.parents
+        for commit in children_first(self._repo.git, [start]):
+            yield commit, read_commit(self._repo.git.objects, commit).parents
 
     def at(self, commit: str) -> Dataset | None:
         """Return the dataset at a commit; None where it is not there."""

@@ -1,6 +1,7 @@
 """The commits that a revision reaches, newest first, as `git log` chooses them.
 
-No commit comes before all that were built upon it, and otherwise newer ones come first.
+Of commits of one second those come first that were met first, as in git, so no more is read
+than is given. `children_first` has none come before all that were built upon it.
 With paths, only commits that changed one of them are given: the ids of the entries at
 the paths are compared with the parents', and of a merge that took one side as it was
 only that side is followed, so a commit costs the reading of a few trees at most. Where a
@@ -11,6 +12,7 @@ What git writes beside a commit in its log: HEAD first, then the other refs, las
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 
 import pygit2
 from pygit2.enums import SortMode
@@ -27,6 +29,7 @@ __all__ = [
     "Alike",
     "LogFilter",
     "Moved",
+    "children_first",
     "commits",
     "decorations",
     "ends_of_history",
@@ -59,8 +62,6 @@ class LogFilter:
     """How many of those to give at most."""
 
 
-_NAMED = 20
-"""Commits to begin with that a person may have named, so that their order counts."""
 EVERY = LogFilter()
 """All commits."""
 
@@ -90,8 +91,11 @@ def commits(
     committer = _pattern("committer", wanted.committer)
     skipped = given = 0
     starts = tuple(dict.fromkeys((start, *also)))
-    walk = _walk(repository, starts, hide)
-    for commit in _touching(repository, walk, starts, wanted.paths, alike, moved):
+    queue = _Queue(repository, set(children_first(repository, starts, hide)) if hide else None)
+    for start in starts:
+        queue.push(start)
+    found = _touching(repository, queue, wanted.paths, alike, moved) if wanted.paths else queue
+    for commit in found:
         if given == wanted.limit:
             return
         time = commit.committer.time
@@ -131,12 +135,12 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
         raise InvalidArgumentError(f"--{name} is not a regular expression: {error}") from error
 
 
-def _walk(
-    repository: GitRepository, starts: Sequence[ObjectId], hide: Sequence[ObjectId]
+def children_first(
+    repository: GitRepository, starts: Sequence[ObjectId], hide: Sequence[ObjectId] = ()
 ) -> Iterator[ObjectId]:
-    if repository.objects.loose.damaged or 1 < len(starts) <= _NAMED:
-        # git ends where it meets one of these. Of commits of one second it has those first that
-        # were named first, libgit2 any.
+    """Yield what `starts` reach and those of `hide` do not, nothing before all built upon it."""
+    if repository.objects.loose.damaged:
+        # git ends where it meets one of these.
         names = [*starts, *(f"^{commit}" for commit in hide)]
         answer = repository.git("rev-list", "--date-order", *names, "--", check=False)
         if answer.code:
@@ -159,44 +163,62 @@ def _walk(
         ) from error
 
 
+class _Queue:
+    """Commits to come, newest first; each brings its parents when the next is asked for."""
+
+    def __init__(self, repository: GitRepository, among: set[ObjectId] | None) -> None:
+        self._repository, self._among = repository, among
+        self._coming: list[tuple[int, int, Commit]] = []
+        self._met = set[ObjectId]()
+
+    def push(self, identity: ObjectId) -> None:
+        """Put a commit among those to come, once."""
+        if identity in self._met or not (self._among is None or identity in self._among):
+            return
+        self._met.add(identity)
+        commit = read_commit(self._repository.objects, identity)
+        heappush(self._coming, (-commit.committer.time, len(self._met), commit))
+
+    def pop(self) -> Commit | None:
+        """Take the newest; of one second the one that was met first."""
+        return heappop(self._coming)[2] if self._coming else None
+
+    def __iter__(self) -> Iterator[Commit]:
+        while (commit := self.pop()) is not None:
+            yield commit
+            for parent in commit.parents:
+                if self._repository.objects.has(parent):  # a shallow clone ends
+                    self.push(parent)
+
+
 def _touching(
     repository: GitRepository,
-    walk: Iterator[ObjectId],
-    starts: Sequence[ObjectId],
+    queue: _Queue,
     paths: tuple[str, ...],
     alike: Alike | None,
     moved: Moved | None,
 ) -> Iterator[Commit]:
-    """Yield those of `walk` that changed one of the paths."""
-    if not paths:
-        for identity in walk:
-            yield read_commit(repository.objects, identity)
-        return
+    """Yield those that changed one of the paths, of what a queue comes to by them alone."""
     ends = _Ends(repository)
-    followed = dict.fromkeys(starts, paths)
-    known: dict[ObjectId, Commit] = {}
-    for identity in walk:
-        here = followed.pop(identity, None)
-        if here is None:
-            continue
-        commit = known.pop(identity, None) or read_commit(repository.objects, identity)
+    followed: dict[ObjectId, tuple[str, ...]] = {}
+    while (commit := queue.pop()) is not None:
+        here = followed.pop(commit.id, paths)
         there, same = ends.of(commit.tree, here), None
-        before = dict.fromkeys(commit.parents, here)
+        before: dict[ObjectId, tuple[str, ...]] = {}
         for parent in _parents(repository, commit):
-            known[parent.id] = parent
+            before[parent.id] = here
             if moved is not None and any(there) and not any(ends.of(parent.tree, here)):
                 before[parent.id] = moved(parent, commit, here)
             if ends.of(parent.tree, here) == there or (alike is not None and alike(parent, commit)):
                 same = parent
                 break
         if same is not None:
-            followed.setdefault(same.id, before[same.id])
-            continue
+            before = {same.id: before[same.id]}
+        elif commit.parents or (any(there) and not (alike is not None and alike(None, commit))):
+            yield commit  # a first commit changed what it has
         for each, its in before.items():
             followed.setdefault(each, its)
-        # A first commit changed what it has.
-        if commit.parents or (any(there) and not (alike is not None and alike(None, commit))):
-            yield commit
+            queue.push(each)
 
 
 def _parents(repository: GitRepository, commit: Commit) -> Iterator[Commit]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.store.log import LogFilter, commits, parse_date
+from havasu_vc.store.log import LogFilter, children_first, commits, parse_date
 from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import write_commit
@@ -38,22 +38,40 @@ def histories(draw: st.DrawFn) -> list[tuple[list[int], dict[str, bytes | None]]
 
 
 @examples(50)
-@given(history=histories(), paths=st.sampled_from([(), ("a",), ("a/b",), ("d", "a/c"), ("none",)]))
+@given(
+    history=histories(),
+    paths=st.sampled_from([(), ("a",), ("a/b",), ("d", "a/c"), ("none",)]),
+    of_a_second=st.sampled_from([1, 3, 9]),
+    others=st.lists(st.integers(0, 8), max_size=2),
+    hidden=st.lists(st.integers(0, 8), max_size=2),
+)
 def test_the_commits_are_those_that_git_shows(
     shared: GitRepository,
     history: list[tuple[list[int], dict[str, bytes | None]]],
     paths: tuple[str, ...],
+    of_a_second: int,
+    others: list[int],
+    hidden: list[int],
 ) -> None:
     made: list[str] = []
     for number, (parents, changes) in enumerate(history):
         ids = [made[parent] for parent in parents]
-        when = 1_700_000_000 + number * 60
+        when = 1_700_000_000 + number // of_a_second
         made.append(write_commit(shared, dict(changes), ids, message=f"{number}", time=when))
+    also, hide = ([made[n] for n in each if n < len(made)] for each in (others, hidden))
 
-    found = [commit.id for commit in commits(shared, made[-1], LogFilter(paths=paths))]
+    wanted = LogFilter(paths=paths)
+    found = [commit.id for commit in commits(shared, made[-1], wanted, also=also, hide=hide)]
 
-    expected = shared.git("log", "--date-order", "--format=%H", made[-1], "--", *paths).text
-    assert found == expected.split()
+    names = [made[-1], *also, *(f"^{each}" for each in hide)]
+    assert found == shared.git("log", "--format=%H", *names, "--", *paths).text.split()
+
+    ordered = list(children_first(shared, [made[-1], *also], hide))
+    assert set(ordered) == set(shared.git("rev-list", *names).text.split())
+    for number, (parents, _) in enumerate(history):
+        for parent in parents:
+            if made[number] in ordered and made[parent] in ordered:
+                assert ordered.index(made[number]) < ordered.index(made[parent])
 
 
 def chain(repository: GitRepository, count: int) -> list[str]:
