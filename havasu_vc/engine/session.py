@@ -274,6 +274,12 @@ def _started(
     every |= {"spark.master": master, **settings}
     python = None
     if archives is not None:
+        file = archives.partition("#")[0]
+        if "://" not in file and not Path(file).is_file():
+            raise EngineError(
+                f"there is no file {file}, which havasu.spark.archives names",
+                hints=("`venv-pack -o environment.tar.gz` makes one of a virtual environment",),
+            )
         every["spark.archives"] = archives
         python = f"./{archives.partition('#')[2] or Path(archives).name}/bin/python"
     with tempfile.TemporaryFile() as log, _own_interrupts(), _worker_python(master, python):
@@ -347,7 +353,8 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
 
 _KILLED = "Application has been killed. Reason: "
 _NAMES_OF_ERRORS = re.compile(
-    r'^(?:Error: )?(?:Exception in thread "[^"]*" )?(?:(?:[a-z]\w*\.)+\w+(?:Exception|Error): )*'
+    r'^(?:Error: )?(?:Exception in thread "[^"]*" )?'
+    r"(?:(?:[a-z]\w*\.)+(?:Spark\w*|IllegalArgument|IllegalState)Exception: )*"
 )
 """The words of Java before the reason itself."""
 
@@ -357,11 +364,14 @@ def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
     said = log.read(1 << 20).decode(errors="replace").splitlines()
     java = getattr(error, "java_exception", None)
     cause = str(java.toString()).splitlines()[0] if java is not None else one_line(error)
+    before = ""
     for line in said:
         # The JVM's own reason is better than "the gateway exited".
         if line.startswith(("Error:", "Exception in thread", "Error occurred")):
-            cause = line
+            # Java names what it cannot be made with a line before.
+            cause = before if line.endswith("the Java Virtual Machine.") and before else line
             break
+        before = line
         if _KILLED in line:  # by itself, as nobody answered; what fails then is what came next
             cause = line.partition(_KILLED)[2]
     return EngineError(

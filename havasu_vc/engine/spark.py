@@ -13,46 +13,36 @@ Spark starts at the first run, not before.
 
 from __future__ import annotations
 
-import platform
 import queue
 import shutil
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
-
-import pyarrow as pa
 
 from havasu_vc.engine.dealing import run_dealt_in
 from havasu_vc.engine.java import ended, ended_here, stop
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.partition import partition_tasks
+from havasu_vc.engine.probing import probe
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.session import (
     CONNECT,
     AnySession,
     BareSession,
-    application_of,
     chosen_master,
-    cores_of,
     ensure_package,
     given_up,
     inheriting,
-    is_connect,
     is_local_master,
     master_of,
     require_spark,
-    shipped_name,
     start_context,
     start_session,
 )
 from havasu_vc.engine.spark_dealing import (
-    collected,
-    collected_by,
     dealing_frame,
     outcomes_of,
     results_of,
@@ -69,7 +59,7 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.matching import Comparison
 
-__all__ = ["SparkEngine", "Window", "WindowedRun", "chunks_of", "probe"]
+__all__ = ["SparkEngine", "Window", "WindowedRun", "chunks_of"]
 
 SPILL_BUDGET = 8 << 30
 DEALS_IN_FOLDERS = True
@@ -173,9 +163,7 @@ class SparkEngine:
             return
         ensure_package(session)
         if not is_local_master(self._master):
-            for text in probe(session):
-                if self._note is not None:
-                    self._note(text)
+            probe(session, self._note or (lambda text: None))
         self._prepared = True
 
     def run_dealt(
@@ -522,77 +510,3 @@ def _finished_chunks(tracker: Any, group: str) -> int:
             stage_info = tracker.getStageInfo(stage)
             done = max(done, stage_info.numCompletedTasks if stage_info is not None else 0)
     return done
-
-
-# The executors of a cluster, looked at by the first task: before any work, in one sentence.
-#
-# A worker with another Python, without pyarrow or with a havasu-vc of its own would fail in the
-# middle, a page of Java for each attempt. Asked once for each cluster and process.
-
-
-_FACTS = "host string, place string, pyarrow string, lacking string"
-_NEEDED = ("numpy", "pygit2", "shapely")
-"""Packages that most tasks need besides pyarrow."""
-_TASKS_A_CORE = 2
-_asked: set[str] = set()
-
-
-def probe(session: AnySession) -> list[str]:
-    """Return what a person should know of a session's executors; raise if no task can run there."""
-    application = application_of(session)
-    if application in _asked:
-        return []
-    count = cores_of(session) * _TASKS_A_CORE
-    try:
-        rows = _told_by(session, count)
-    except EngineError as error:
-        _, _, cause = error.message.partition(": ")
-        if not cause:
-            raise  # it says all by itself
-        raise EngineError(
-            f"the executors of {master_of(session)} cannot run tasks of havasu-vc: {cause}",
-            hints=(
-                "PYSPARK_PYTHON names their Python: of this one's version, with pyarrow",
-                "or send one: `git config havasu.spark.archives ENVIRONMENT.tar.gz#environment`",
-            ),
-        ) from error
-    sent = shipped_name(session)
-    for host, place, _, lacking in rows:
-        if lacking:
-            said = f"the Python of the worker on {host} has no {lacking}, which tasks need"
-            raise EngineError(said, hints=("have it there as `pip install havasu-vc` brings it",))
-        if sent is not None and sent not in place:
-            raise EngineError(
-                f"the worker on {host} runs another havasu-vc: {place}",
-                hints=("take it off the Python path of the workers: they are sent this one",),
-            )
-    _asked.add(application)
-    others = sorted({(found, host) for host, _, found, _ in rows if found != pa.__version__})
-    return [
-        f"the worker on {host} has pyarrow {found}, and this machine {pa.__version__}: rows are "
-        "the same, names of files may not be"
-        for found, host in others
-    ]
-
-
-def _told_by(session: AnySession, count: int) -> list[tuple[str, str, str, str]]:
-    """Return what so many tasks tell of where they run."""
-    if is_connect(session):
-        rows = collected(session.range(0, count, 1, count).mapInArrow(_facts_of_rows, _FACTS))
-        return [(row.host, row.place, row.pyarrow, row.lacking) for row in rows]
-    # Without SQL, whose first query costs the driver and each executor a second or two.
-    asked = session.sparkContext.parallelize(range(count), count).mapPartitions(_facts)
-    return collected_by(session, asked.collect, "the first task")
-
-
-def _facts(_: Iterable[object]) -> Iterator[tuple[str, str, str, str]]:
-    package = sys.modules[__name__.partition(".")[0]]
-    lacking = [name for name in _NEEDED if find_spec(name) is None]
-    yield platform.node(), package.__file__ or "", pa.__version__, " and no ".join(lacking)
-
-
-def _facts_of_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for values in _facts(batch):
-            columns = [pa.array([value], pa.string()) for value in values]
-            yield pa.RecordBatch.from_arrays(columns, ["host", "place", "pyarrow", "lacking"])

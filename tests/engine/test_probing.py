@@ -29,30 +29,40 @@ def python_with(folder: Path, statement: str) -> str:
     return str(script)
 
 
-def imported(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
-    """Import a table on a cluster of one worker, whose Python is given."""
+def begin(
+    folder: Path, python: str, conf: str = "spark.executor.memory=512m"
+) -> subprocess.Popen[str]:
+    """Begin to import a table on a cluster of one worker, whose Python is given."""
     if not has_java():
         pytest.skip("there is no Java")
     repo = empty_repo(folder / "repo")
     for name, value in {
         "master": "local-cluster[1,1,1024]",
         "scratch": str(folder / "scratch"),
-        "conf": "spark.executor.memory=512m",
+        "conf": conf,
     }.items():
         repo.config.set(f"havasu.spark.{name}", value)
     pq.write_table(pa.table({"id": range(50), "name": ["x"] * 50}), folder / "t.parquet")
-    program = "from havasu_vc.cli.main import main; main()"
+    program = "from havasu_vc.engine import probing; probing.PATIENCE = 3; "
+    program += "from havasu_vc.cli.main import main; main()"
     given = ["import", str(folder / "t.parquet"), "--primary-key", "id", "--engine", "spark"]
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", program, *given],
         env=os.environ
         | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
         | {"SPARK_WORKER_DIR": str(folder / "work")},
         cwd=repo.path,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
+
+
+def imported(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """Import the same to its end."""
+    process = begin(folder, python)
+    out, err = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def refused(done: subprocess.CompletedProcess[str], what: str) -> None:
@@ -146,3 +156,14 @@ def test_a_worker_as_it_should_be(tmp_path: Path) -> None:
     done = imported(tmp_path, sys.executable)
     assert done.returncode == 0, done.stderr
     assert "pyarrow" not in done.stderr
+
+
+def test_a_cluster_that_gives_no_worker_is_told_of(tmp_path: Path) -> None:
+    process = begin(tmp_path, sys.executable, "spark.executor.cores=2")  # its worker has one
+    try:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+    assert "has given no worker for 3 seconds, and is waited for" in told

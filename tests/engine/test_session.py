@@ -17,6 +17,7 @@ from havasu_vc.engine.session import (
     start_session,
     zipped_package,
 )
+from havasu_vc.errors import EngineError
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,13 @@ def test_a_master_that_does_not_answer_is_the_reason() -> None:
         "Spark could not be started on spark://head:7077: All masters are unresponsive!"
     )
     said = b'Exception in thread "main" org.apache.spark.SparkException: Memory must be positive\n'
-    assert str(_not_started("local", stopped, io.BytesIO(said))).endswith(
-        ": Memory must be positive"
-    )
+    error = _not_started("local", stopped, io.BytesIO(said))
+    assert str(error).endswith(" on local: Memory must be positive")
+    said = b"Invalid maximum heap size: -Xmx1z\nError: Could not create the Java Virtual Machine.\n"
+    error = _not_started("local", stopped, io.BytesIO(said))
+    assert str(error).endswith(" on local: Invalid maximum heap size: -Xmx1z")
+
+
+def test_an_archive_that_is_not_there_is_named_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"no file nowhere.tar.gz, which havasu.spark.archives"):
+        start_session("spark://127.0.0.1:1", {}, tmp_path, "nowhere.tar.gz#environment")
