@@ -174,8 +174,9 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     base = base_of(repo, file)
     after = base_views(repo, goal)
     plans: list[_Plan] = []
+    gone = [layer_of(file, base.views[path]).table for path in base.views.keys() - after.keys()]
     for path in sorted(base.views.keys() | after.keys()):
-        plan = _plan(repo, held, base, path, after.get(path))
+        plan = _plan(repo, held, base, path, after.get(path), gone)
         if plan.old is None and plan.kept:
             return (
                 f"a table in the working copy has the name of the dataset {path}, so it stays at "
@@ -362,13 +363,27 @@ def date_table(repo: OpenRepo, file: LivingStore, view: Dataset, head: Revision)
         file.date(layer_of(file, view).table, when)
 
 
-def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None) -> _Plan:
-    """Return what becomes of a table; its edits are looked at only where something does."""
+def _plan(
+    repo: OpenRepo,
+    held: Held,
+    base: Base,
+    path: str,
+    new: Dataset | None,
+    gone: Sequence[str],
+) -> _Plan:
+    """Return what becomes of a table; its edits are looked at only where something does.
+
+    Tables that are `gone` make room for those of datasets that are new.
+    """
     old = base.views.get(path)
     goes = held.discard or path in held.dropped or path in held.committed
     same = old is not None and new is not None and _tree(old) == _tree(new)
-    if old is None and new is not None and held.file.has_table(layer_of(held.file, new).table):
-        return _adopting(repo, held, path, new)
+    if old is None and new is not None:
+        table = layer_of(held.file, new).table
+        # One that moved may be called otherwise only by capitals, which SQLite passes over.
+        makes_room = table.lower() in (each.lower() for each in gone)
+        if not makes_room and held.file.has_table(table):
+            return _adopting(repo, held, path, new)
     if old is None or (same and not goes):
         return _Plan(path, old, new)
     edits = held.committed.get(path) or held.dropped.get(path)

@@ -146,11 +146,11 @@ def _said(database: sqlite3.Connection, layer: Layer, table: str) -> dict[str, s
         return {}
     title, description, srs_id, code, definition = row
     found: dict[str, str | None] = {}
-    was, now = layer.said("title"), _text(title)
     prefix = f"{layer.table}: "  # that no two layers may have one title is seen to so
-    if now is not None and now.startswith(prefix) and not (was or "").startswith(prefix):
-        now = now.removeprefix(prefix) or None
-    if now != was and now not in _names_of_a_table(layer, table):
+    if not (was := layer.said("title") or "").startswith(prefix):
+        title = (title or "").removeprefix(prefix)
+    now = _text(title)
+    if now != (was or None) and now not in _names_of_a_table(layer, table):
         found["title"] = now
     if (now := _text(description)) != layer.said("description"):
         found["description"] = now

@@ -204,7 +204,7 @@ def create_layer(database: sqlite3.Connection, layer: Layer) -> None:
             layer.table,
             kind,
             _identifier(database, layer, layer.table),
-            layer.said("description") or "",
+            _description(layer),
             srs_id,
         ),
     )
@@ -246,7 +246,7 @@ def describe_layer(database: sqlite3.Connection, old: Layer, layer: Layer, table
     """
     database.execute(
         "UPDATE gpkg_contents SET identifier = ?, description = ? WHERE table_name = ?",
-        (_identifier(database, layer, table), layer.said("description") or "", table),
+        (_identifier(database, layer, table), _description(layer), table),
     )
     if old.said(METADATA) != layer.said(METADATA):
         attach_metadata(database, table, layer.said(METADATA))
@@ -301,11 +301,21 @@ def _has_metadata(database: sqlite3.Connection) -> bool:
     return bool(found[0] == 2)
 
 
-def _identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str | None:
-    """Return the name of a layer for people, which no other layer may have."""
+def _description(layer: Layer) -> str | None:
+    """Return the text about a layer, which is null for Kart where there is none."""
+    return layer.said("description") or (None if layer.kart else "")
+
+
+def _identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str:
+    """Return the name of a layer for people, which no other layer may have.
+
+    Kart has no word for a dataset without a title, and leaves it empty.
+    """
     title = layer.said("title")
     if title is None:
-        return None if layer.kart else table
+        if not layer.kart:
+            return table
+        title = ""
     taken = "SELECT 1 FROM gpkg_contents WHERE identifier = ? AND table_name != ?"
     if database.execute(taken, (title, table)).fetchone() is None:
         return title

@@ -120,9 +120,9 @@ def test_what_is_as_it_was_is_no_error(repo: Path) -> None:
     [
         ("shops:feature:1", ["smith", "tailor"], ["Stores", "Where one buys"]),
         ("shops:feature", ["smith", "butcher"], ["Stores", "Where one buys"]),
-        ("shops:meta:title", ["miller", "tailor"], [None, "Where one buys"]),
-        ("shops:meta", ["miller", "tailor"], [None, ""]),
-        ("shops", ["smith", "butcher"], [None, ""]),
+        ("shops:meta:title", ["miller", "tailor"], ["shops: ", "Where one buys"]),
+        ("shops:meta", ["miller", "tailor"], ["shops: ", None]),
+        ("shops", ["smith", "butcher"], ["shops: ", None]),
     ],
 )
 def test_of_a_table_what_is_named_alone_is_dropped(

@@ -44,8 +44,8 @@ def sql(repo: Path, statement: str, *values: object) -> list[tuple[object, ...]]
 
 
 def described(repo: Path) -> tuple[object, ...]:
-    (row,) = sql(repo, "SELECT identifier, description FROM gpkg_contents")
-    return row
+    ((title, description),) = sql(repo, "SELECT identifier, description FROM gpkg_contents")
+    return title, description or ""
 
 
 def changes(repo: Path) -> dict[str, object]:
@@ -57,7 +57,7 @@ def changes(repo: Path) -> dict[str, object]:
     return meta
 
 
-@pytest.mark.parametrize("name", ["places", "spots"])  # before and behind it in order
+@pytest.mark.parametrize("name", ["places", "spots", "POINTS"])  # before and behind it in order
 def test_a_dataset_that_moves_keeps_its_title(repo: Path, name: str) -> None:
     succeed(invoke(["-C", repo, "mv", "points", name]))
     assert described(repo) == ("Some points", "")
@@ -88,6 +88,20 @@ def test_a_title_and_a_text_are_edits_that_a_commit_takes(repo: Path) -> None:
     succeed(invoke(["-C", repo, "switch", "main"]))
     assert described(repo) == ("Better", "All of them")
     assert changes(repo) == {}
+
+
+def test_layers_without_a_title_are_those_that_kart_makes(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", "--kart", repo]))
+    for name in ("marks", "points"):
+        (tmp_path / f"{name}.csv").write_text(FIRST)
+        succeed(invoke(["-C", repo, "import", tmp_path / f"{name}.csv"]))
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    found = sql(repo, "SELECT identifier, description FROM gpkg_contents ORDER BY table_name")
+    assert found == [("", None), ("points: ", None)]
+    assert changes(repo) == {}
+    sql(repo, "UPDATE gpkg_contents SET identifier = 'points: P' WHERE table_name = 'points'")
+    assert changes(repo) == {"title": {"+": "P"}}
 
 
 def test_one_of_them_is_committed_and_the_other_brought_back(repo: Path) -> None:
