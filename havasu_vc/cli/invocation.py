@@ -133,6 +133,14 @@ class Invocation:
         return self.color and stream.isatty()
 
     @property
+    def here(self) -> Path:
+        """The folder from which the places that a command names are reckoned.
+
+        In Kart `-C` says whose repository is meant, and no more.
+        """
+        return Path() if is_called_kart() else self.folder
+
+    @property
     def place(self) -> Path:
         """Where the repository is looked for, as git's variables have it where `-C` does not."""
         return named_place(self.folder)

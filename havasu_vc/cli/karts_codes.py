@@ -59,6 +59,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("remote", ErrorKind.STATE, f"{_GIT_SAYS}.+ already exists", 3),
     ("remote", ErrorKind.STATE, f"{_GIT_SAYS}No such remote", 2),
     ("remote", ErrorKind.STATE, f"{_GIT_SAYS}'.*' (is not a valid|does not appear)", 128),
+    ("remote", ErrorKind.STATE, f"{_GIT_SAYS}(Not a valid ref|Could not fetch)", 1),
     ("remote", ErrorKind.INVALID_ARGUMENT, "git remote: ", 129),
     ("branch tag", ErrorKind.INVALID_NAME, "", 128),
     ("pull", ErrorKind.NO_BRANCH, "branch .+ follows no other branch", 2),

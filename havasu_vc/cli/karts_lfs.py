@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -11,19 +12,30 @@ from havasu_vc.cli.invocation import Invocation
 
 __all__ = ["run"]
 
+_FLAGS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "fetch": ("--spatial-filter/--no-spatial-filter", "--dry-run"),
+        "gc": ("--dry-run",),
+        "ls-files": ("-s --size", "--all"),
+        "pre-push": ("--dry-run",),
+    }
+)
+_NAMES: Mapping[str, Sequence[str]] = MappingProxyType(
+    {"ls-files": ("ref1", "ref2"), "pre-push": ("remote_name", "remote_url")}
+)
+
 
 def run(invocation: Invocation, arguments: Sequence[str]) -> bool:
     """Do what a command of `lfs+` does where Git LFS keeps nothing; return whether it does not."""
     part, *more = arguments
+    asked = _parsed(part, more)
     repo = invocation.open_repo(rows=False)
-    if part == "fetch":
-        for before, name in pairwise(("", *more)):
-            if not name.startswith("-") and before != "--remote":
-                repo.resolve(name)
+    for name in asked.get("commits", ()):
+        repo.resolve(name or "HEAD")
     kept = repo.git.common_directory / "lfs" / "objects"
     if kept.is_dir() and any(each.is_file() for each in kept.rglob("*")):
         return False
-    dry = "--dry-run" in more
+    dry = asked.get("dry_run", False)
     if part == "gc" and dry:
         click.echo("Running gc with --dry-run: found 0 LFS blobs (0B) to delete from the cache")
     elif part == "gc":
@@ -31,3 +43,17 @@ def run(invocation: Invocation, arguments: Sequence[str]) -> bool:
     elif part == "pre-push" and dry:
         click.echo("Running pre-push with --dry-run: found 0 LFS blobs (0B) to push")
     return True
+
+
+def _parsed(part: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return what the words behind a command of `lfs+` say, which has what Kart's has."""
+    params: list[click.Parameter] = [
+        click.Option(each.split(), is_flag=True) for each in _FLAGS[part]
+    ]
+    params += [click.Argument([each], required=False) for each in _NAMES.get(part, ())]
+    if part == "fetch":
+        params += [click.Option(["--remote"]), click.Argument(["commits"], nargs=-1)]
+    command = click.Command(part, params=params)
+    parent = click.get_current_context(silent=True)
+    with command.make_context(part, [*words], parent=parent) as context:
+        return context.params

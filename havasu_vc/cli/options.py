@@ -351,6 +351,8 @@ def json_option(function: _F) -> _F:
 
 _OWN_MESSAGE = ("import", "table-import")
 """Commands that Kart has make up a message where the one that is given is empty."""
+_ONE_MESSAGE = (*_OWN_MESSAGE, "init", "meta set", "commit-files", "merge")
+"""Commands of which Kart takes one message, the last, and no paragraphs."""
 
 
 def message_options(function: _F) -> _F:
@@ -364,6 +366,8 @@ def message_options(function: _F) -> _F:
     ) -> str | None:
         if is_called_kart() and context.info_name in _OWN_MESSAGE and not any(value):
             value = ()  # the message is then the one that it makes up
+        if is_called_kart() and context.command_path.partition(" ")[2] in _ONE_MESSAGE:
+            value = value[-1:]
         return join_message(value, context.meta[_FROM_FILE])
 
     function = click.option(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-import click
-
 from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.counts import change_lines
@@ -31,6 +29,7 @@ __all__ = [
     "print_commit",
     "tell_bare_commit",
     "tell_commit",
+    "tell_moved",
 ]
 
 _COUNTS = ("inserts", "updates", "deletes")
@@ -91,6 +90,25 @@ def tell_bare_commit(
     invocation.say(f"Commit {result.commit}")
     if here:
         tell_update(invocation, repo)
+    invocation.notes(result.notes)
+
+
+def tell_moved(invocation: Invocation, repo: Repo, result: CommitResult) -> None:
+    """Tell of a dataset that moved as Kart does: less than of others, and the branch as its ref."""
+    if result.commit is None:
+        return
+    message = repo.commit_info(result.commit).message
+    short = result.commit[:ABBREVIATED]
+    value = {
+        "commit": result.commit,
+        "abbrevCommit": short,
+        "message": message,
+        "branch": result.branch,
+    }
+    invocation.result("kart.commit/v1", value)
+    where = "HEAD" if result.branch is None else f"refs/heads/{result.branch}"
+    for line in f"[{where} {short}] {message}".split("\n"):
+        invocation.say(line)
     invocation.notes(result.notes)
 
 
@@ -158,16 +176,7 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
         "commitTime": None if info is None else format_time(info.commit_time),
         "commitTimeOffset": None if info is None else format_offset(info.commit_offset),
     }
-    invocation.result("kart.commit/v1", _as_told(value))
-
-
-def _as_told(value: Committed) -> Committed:
-    """Return what JSON tells of a commit: of `mv` Kart tells no more than which one it is."""
-    context = click.get_current_context(silent=True)
-    if context is None or context.info_name != "mv" or not is_called_kart():
-        return value
-    told = {name: value[name] for name in ("commit", "abbrevCommit", "message", "branch")}
-    return cast("Committed", told)
+    invocation.result("kart.commit/v1", value)
 
 
 def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, RowCounts]:

@@ -571,7 +571,7 @@ def test_the_working_copy_has_the_date_of_its_commit_and_is_the_only_one(
     assert told == f"{datetime.fromtimestamp(stamp, UTC):%Y-%m-%dT%H:%M:%S}.000000Z"
     with plainly(repo / "repo.gpkg") as database:
         database.execute('DELETE FROM "table" WHERE id = 1')
-    make = ("create-workingcopy", "other.gpkg", "--delete-existing")
+    make = ("create-workingcopy", str(repo / "other.gpkg"), "--delete-existing")
     assert invoke(["-C", repo, *make[:2]]).exit_code == 2
     assert invoke(["-C", repo, *make]).exit_code == 20
     assert (repo / "repo.gpkg").exists() and not (repo / "other.gpkg").exists()

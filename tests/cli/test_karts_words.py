@@ -489,6 +489,15 @@ hidden: commit -m x
 hidden: diff -o quiet
 hidden: diff points -o text
 hidden: commit -m x --allow-spatial-filter-conflicts
+clean: fsck HEAD
+clean: remote get-url --all origin
+clean: remote set-head origin main
+clean: lfs+ gc extra
+clean: lfs+ gc --nosuch
+clean: lfs+ fetch --nosuch
+clean: lfs+ ls-files a b c
+clean: mv table other -m One -m Two
+behind: mv table other -m One -m Two
 """
 
 

@@ -249,7 +249,7 @@ def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> bo
     """Limit the working copy to the area that a text means; return whether it is written anew."""
     from havasu_vc.repo.spatial_filters import parse_spatial_filter
 
-    asked = parse_spatial_filter(text, invocation.folder)
+    asked = parse_spatial_filter(text, invocation.here)
     return repo.workspace.set_spatial_filter(asked, discard=discard)
 
 

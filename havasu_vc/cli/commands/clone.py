@@ -114,13 +114,13 @@ def command(
     limited = limits is not None and not limits.is_none
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
-    require_no_file(invocation.folder, directory)
-    folder = invocation.folder / (directory or folder_of(request.url, bare=request.bare))
+    require_no_file(invocation.here, directory)
+    folder = invocation.here / (directory or folder_of(request.url, bare=request.bare))
     request = replace(
         request,
         folder=folder.resolve() if is_called_kart() else folder,
         on_demand=of_data or (limited and not after),
-        base=invocation.folder,
+        base=invocation.here,
         tables=do_checkout and not (request.bare or of_data or of_box),
         kart=as_karts,
         filter=None if of_data else request.filter,
@@ -134,7 +134,7 @@ def command(
         if limited and location is None and not repo.workspace.is_meant and not repo.git.is_bare:
             location = repo.workspace.default_location
     if location is not None and is_called_kart():
-        location = repo.workspace.named_in(invocation.folder, location)
+        location = repo.workspace.named_in(invocation.here, location)
     planned = repo.workspace.plan_living(location)
     _check_out(
         invocation, repo, fetched, living=planned, wanted=do_checkout, whole=not (of_data or of_box)
@@ -195,7 +195,7 @@ def _limits(
         return None
     from havasu_vc.repo.spatial_filters import parse_spatial_filter
 
-    limits = parse_spatial_filter(spatial_filter, invocation.folder)
+    limits = parse_spatial_filter(spatial_filter, invocation.here)
     if limits.reference is not None and as_karts:
         raise NotYetSupportedError(
             f"a clone takes no spatial filter by its name, {spatial_filter}",

@@ -13,7 +13,7 @@ from havasu_vc.cli.editor import asked_as_in_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.results import tell_commit, tell_moved
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
@@ -103,10 +103,12 @@ def mv(
     if dataset in repo.datasets():
         message = asked_as_in_kart(repo, message, f"Rename '{dataset}' to '{path}'")
     result = repo.move_dataset(dataset, path, message=message)
-    tell_commit(invocation, repo, result)
-    if is_called_kart():
-        invocation.say(f"Renamed {dataset} -> {path}")
-        tell_update(invocation, repo)
+    if not is_called_kart():
+        tell_commit(invocation, repo, result)
+        return
+    tell_moved(invocation, repo, result)
+    invocation.say(f"Renamed {dataset} -> {path}")
+    tell_update(invocation, repo)
 
 
 @click.command("rm", cls=Command)

@@ -89,9 +89,9 @@ def command(
     """
     kart = kart or is_called_kart()
     _check(location, message, primary_key, living=kart and not bare, imports=source is not None)
-    limits = None if spatial_filter is None else _limits(spatial_filter, invocation.folder)
-    require_no_file(invocation.folder, directory)
-    place = invocation.folder / (directory or "")
+    limits = None if spatial_filter is None else _limits(spatial_filter, invocation.here)
+    require_no_file(invocation.here, directory)
+    place = invocation.here / (directory or "")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -149,7 +149,7 @@ def _plan(
     """Note where the working copy is to be, and of which area."""
     if location is not None:
         if is_called_kart():
-            location = repo.workspace.named_in(invocation.folder, location)
+            location = repo.workspace.named_in(invocation.here, location)
         repo.workspace.plan_living(location)
     if limits is not None:
         repo.workspace.set_spatial_filter(limits)

@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["fetch", "fetch_object", "pull", "push", "remote", "tell_fetch"]
 
 
-@click.command("remote", cls=Command)
-@click.argument("arguments", metavar="[add NAME URL | remove NAME | ...]", nargs=-1)
+@click.command("remote", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "arguments",
+    metavar="[add NAME URL | remove NAME | ...]",
+    nargs=-1,
+    type=click.UNPROCESSED,
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also the URLs, without passwords.")
 @click.option("--data", metavar="URL", help="With `add` and `set-url`: where the data files are.")
 @json_option

@@ -56,7 +56,8 @@ def optimize(invocation: Invocation, /, request: OptimizeRequest) -> None:
     tell_commit(invocation, repo, repo.optimize.by(request), dry_run=request.dry_run)
 
 
-@click.command("fsck", cls=Command)
+@click.command("fsck", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--full",
     is_flag=True,
@@ -72,12 +73,22 @@ def optimize(invocation: Invocation, /, request: OptimizeRequest) -> None:
 )
 @engine_option
 @format_option("text", "json")
-@click.pass_obj
-def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_format: str) -> int:
+@click.pass_context
+def fsck(
+    context: click.Context,
+    arguments: tuple[str, ...],
+    full: bool,
+    reset: tuple[str, ...],
+    output_format: str,
+) -> int:
     """Check that everything stored is sound.
 
-    Each problem is one line on stdout; the exit code is 1 if there is one.
+    Each problem is one line on stdout; the exit code is 1 if there is one. Called `kart`, what
+    `git fsck` says comes before, where an ARGUMENT is given to it.
     """
+    invocation: Invocation = context.obj
+    if arguments and not is_called_kart():
+        _refuse(arguments[0], context)
     repo, compared = invocation.open_repo(), full or is_called_kart()
     stop_while_merging(repo.git)
     for path in reset:
@@ -91,7 +102,13 @@ def fsck(invocation: Invocation, full: bool, reset: tuple[str, ...], output_form
         click.echo(json.dumps({"havasu.fsck/v1": problems}, indent=2))
         return 1 if problems else 0
     if is_called_kart():
-        for line in lines_of_fsck(repo, reset):
+        first, *others = lines_of_fsck(repo, reset)
+        invocation.say(first)
+        if arguments:
+            # Kart passes over the exit code.
+            asked = ["fsck", *arguments]
+            show_git(asked, repo.git, color=invocation.color, pager=False)
+        for line in others:
             invocation.say(line)
     count = 0
     for problem in found:
@@ -308,7 +325,7 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
     if in_place:
         source, destination = [*paths[:1]], None
     if source:
-        invocation = replace(invocation, folder=invocation.folder / str(source[0]))
+        invocation = replace(invocation, folder=invocation.here / str(source[0]))
         if is_called_kart() and not invocation.folder.is_dir():
             raise click.BadParameter(
                 f"Directory '{source[0]}' does not exist.", param_hint="'SOURCE'"

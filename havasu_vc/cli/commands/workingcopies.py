@@ -79,7 +79,7 @@ def create_workingcopy(
     repo = invocation.open_repo()
     stop_while_merging(repo.git)
     if location is not None and is_called_kart():
-        location = repo.workspace.named_in(invocation.folder, location)
+        location = repo.workspace.named_in(invocation.here, location)
     if parts == "file-system":
         _tell_files(invocation, repo)
         return

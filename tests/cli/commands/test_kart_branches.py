@@ -75,7 +75,7 @@ def test_conflicts_of_another_branch_end_the_merge(repo: Path) -> None:
 @pytest.mark.parametrize("repo", ["--kart"], indirect=True)
 def test_the_status_is_karts(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
         file.execute("CREATE TABLE owners (number INTEGER PRIMARY KEY)")
 
@@ -125,7 +125,7 @@ def test_called_kart_a_switch_tells_that_the_working_copy_followed(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
     rename(repo, "left", 1, "uno")
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
 
     def told(*arguments: str) -> list[str]:
         return succeed(invoke(["-C", repo, *arguments])).stdout.splitlines()
@@ -145,7 +145,7 @@ def test_called_kart_what_stands_in_the_way_is_told_in_karts_words(
     merged = invoke(["-C", repo, "merge", "--into", "right", "left"])
     assert merged.exit_code == 21 and merged.stderr == "Error: Merge failed due to conflicts\n"
 
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
         file.execute("DELETE FROM points WHERE id = 1")
     switched = invoke(["-C", repo, "switch", "left"])
@@ -192,7 +192,7 @@ def test_a_repository_of_karts_with_a_working_copy_is_fetched_pulled_and_pushed(
     rename(other, "main", 1, "uno")
     succeed(invoke(["-C", other, "push", "origin", "main"]))
 
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     index = (repo / ".kart" / "index").read_bytes()
     succeed(invoke(["-C", repo, "fetch", "origin"]))
     assert head(repo, "refs/remotes/origin/main") == head(other, "main")

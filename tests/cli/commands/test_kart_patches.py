@@ -81,7 +81,7 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     assert result.exit_code == 45 and "--no-commit requires a working copy" in result.stderr
 
     run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     result = succeed(invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change))
     assert result.stdout.splitlines()[0] == "Updating edits.gpkg ..."
     succeed(invoke(["-C", repo, "restore"]))
@@ -91,7 +91,7 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
 
 def test_a_table_made_by_sql_alone_is_added(repo: Path) -> None:
     """No program that makes a table so enters it among the contents of the GeoPackage."""
-    succeed(invoke(["-C", repo, "create-workingcopy", "edits.gpkg"]))
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
         file.execute("CREATE TABLE owners (number INTEGER PRIMARY KEY, called TEXT)")
         file.execute("INSERT INTO owners VALUES (1, 'Ann'), (2, 'Ben')")

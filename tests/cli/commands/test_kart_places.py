@@ -156,3 +156,17 @@ def test_called_kart_upgrade_takes_the_places_that_kart_takes(
     nowhere = invoke(["upgrade", tmp_path / "nosuch", new])
     assert nowhere.exit_code == 2
     assert f"'SOURCE': Directory '{tmp_path / 'nosuch'}' does not exist." in nowhere.stderr
+
+
+def test_places_are_reckoned_from_here_whichever_repository_is_named(
+    survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    succeed(invoke(["-C", survey, "create-workingcopy", "rows.gpkg"]))
+    succeed(invoke(["-C", survey, "init", "new"]))
+    succeed(invoke(["-C", survey, "clone", survey, "copy"]))
+    assert sorted(each.name for each in here.iterdir()) == ["copy", "new", "rows.gpkg"]
+    assert git_config(survey, "kart.workingcopy.location") == "../here/rows.gpkg"
