@@ -15,7 +15,6 @@ HOW_TO_GO_ON = (
 )
 """The beginning and the end of what Kart says of such rows."""
 
-_COUNTS = r"  \S.*: [\d,]+ (insert|update|delete).*"
 SAID: tuple[tuple[str, str, str], ...] = (
     ("checkout switch", r"Switched to (a new )?branch '.*'|HEAD is now at [0-9a-f]{7,} .*", ""),
     ("checkout", r"(Checked out|Nothing to do:) .*", ""),
@@ -44,7 +43,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("index", r"(\(Not performing the indexing due to --dry-run\.)\)", r"\1"),
     ("index", r"Indexed (\d+),(\d{3}) features (in .*)", r"Indexed \1\2 features \3"),
     ("apply", r"Note: (.+: Trying to .*)", r"\1"),
-    ("apply", r"In the working copy, not committed:|  \S.*: no rows changed|" + _COUNTS, ""),
+    ("apply", r"In the working copy, not committed:|  \S.*: .+", ""),
     ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
     ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),
 )

@@ -91,6 +91,7 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
         removed: dict[str, ChangeCounts] = {}
         for part in patch.datasets:
             _require_known(part, known, rows_left_out=request.rows_left_out)
+        for part in patch.datasets:
             with settings.open_engine(0) as engine:
                 if part.path not in known:
                     check_dataset_path(part.path, known)

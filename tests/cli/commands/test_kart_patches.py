@@ -65,6 +65,14 @@ def test_what_is_no_patch_ends_as_in_kart(repo: Path, text: str, code: int, told
     assert told in result.stderr
 
 
+def test_a_dataset_that_is_not_there_is_told_before_rows_that_do_not_fit(repo: Path) -> None:
+    patch = json.loads(patch_of({"-": {"id": 99, "name": "x"}, "+": {"id": 99, "name": "y"}}))
+    patch["kart.diff/v1+hexwkb"]["spots"] = {"feature": []}
+    result = invoke(["-C", repo, "apply", "-"], stdin=json.dumps(patch))
+    assert result.exit_code == 49
+    assert "changes for dataset 'spots' which is not in this repository" in result.stderr
+
+
 def test_a_new_row_in_part_is_refused_in_a_dataset_of_karts(repo: Path) -> None:
     part = patch_of({"+": {"id": 77, "name": "seven"}})
     result = invoke(["-C", repo, "apply", "-"], stdin=part)
@@ -84,6 +92,12 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
     result = succeed(invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change))
     assert result.stdout.splitlines()[0] == "Updating edits.gpkg ..."
+    succeed(invoke(["-C", repo, "restore"]))
+    title = {"points": {"meta": {"title": {"+": "Some points"}}}}
+    described = json.dumps({"kart.patch/v1": HEADER, "kart.diff/v1+hexwkb": title})
+    result = succeed(invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=described))
+    assert result.stdout == "Updating edits.gpkg ...\n"
+    assert "+ Some points" in succeed(invoke(["-C", repo, "diff"])).stdout
     succeed(invoke(["-C", repo, "restore"]))
     lines = succeed(invoke(["-C", repo, "apply", "-"], stdin=change)).stdout.splitlines()
     assert lines[0].startswith("Commit ") and lines[1] == "Updating edits.gpkg ..."
