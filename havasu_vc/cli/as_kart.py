@@ -28,6 +28,7 @@ __all__ = [
     "is_in_karts_place",
     "karts_usage",
     "lines_said",
+    "or_head",
     "results_on_stdout",
     "stand_in",
     "stands_in",
@@ -93,7 +94,7 @@ def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -
         if commands and family not in commands.split():
             continue
         if (found := re.fullmatch(ours, message)) is not None:
-            text = found.expand(karts).replace("COMMAND", _spelt(path or ""))
+            text = found.expand(karts).replace("kart COMMAND", _spelt(path or ""))
             return text + "".join(f"\n{each}" for each in _like(found, path or "", karts))
     return message if kind is None else WORDS.get(kind, message)
 
@@ -131,8 +132,13 @@ def unknown_option(error: click.NoSuchOption) -> str:
 
 def _spelt(command: str) -> str:
     """Return a command as Kart names it in errors: `merge` with what is asked of a merge."""
+    if command in ("import", "export"):
+        from havasu_vc.cli.karts_options import started_by
+
+        by_name = f"table-{command}"
+        return f"kart {by_name}" if by_name in sys.argv else started_by(command)
     asked = [each for each in ("--abort", "--continue") if each in sys.argv]
-    return " ".join([command, *asked[:1]]) if command == "merge" else command
+    return " ".join(["kart", command, *(asked[:1] if command == "merge" else ())])
 
 
 def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int | None:
@@ -189,6 +195,11 @@ def stop_while_merging(git: GitRepository) -> None:
         from havasu_vc.merging import require_no_merge_of_kart
 
         require_no_merge_of_kart(git)
+
+
+def or_head(revision: str) -> str:
+    """Return a revision: in Kart that of an empty text is HEAD."""
+    return revision or ("HEAD" if is_called_kart() else "")
 
 
 def results_on_stdout() -> bool:

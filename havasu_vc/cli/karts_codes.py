@@ -134,6 +134,8 @@ CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("import init", ErrorKind.NO_SOURCE, f"there is no file {_SERVED}$", 51),
     ("import init", ErrorKind.NO_SOURCE, "there is no file mssql:", 2),
     ("import init", ErrorKind.NO_SOURCE, "there is no file mysql:.*/.+/.+/.+/", 2),
+    ("export", ErrorKind.INVALID_ARGUMENT, ".+ (is there|has a layer '.+') already", 20),
+    ("export", ErrorKind.INVALID_ARGUMENT, ".+ is the working copy of this repository", 20),
     ("export", ErrorKind.INVALID_ARGUMENT, "there is no format '(mysql|postgresql)' ", 11),
     (_MAKING, ErrorKind.NOT_YET_SUPPORTED, f".+, not at {MSSQL}$", 51),
     (_MAKING, ErrorKind.NOT_YET_SUPPORTED, f".+, not at {MYSQL}$", 60),
@@ -142,6 +144,7 @@ CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("checkout", ErrorKind.NO_SPATIAL_FILTER, "", 30),
     ("switch", ErrorKind.NO_BRANCH, "a branch is expected, and .+ is one of a remote", 2),
     ("import", ErrorKind.INVALID_FILE, r".+\.tiff?: ", 2),
+    ("import", ErrorKind.INVALID_ARGUMENT, ".+ is a file, and what stands behind SOURCE", 49),
     ("import", ErrorKind.INVALID_FILE, r".+\.shp: not a ", 48),
 )
 """Those that hold only where this program is called `kart`."""

@@ -25,9 +25,9 @@ def lines_of_fsck(repo: Repo, reset: Sequence[str]) -> Iterator[str]:
             yield "No working copy configured"
         return
     yield f"✔︎ Working copy: {visible(living.name)}"
-    for path in reset:
-        yield f"Resetting working copy for {visible(path)} ..."
-    if not reset:
+    if reset:
+        yield f"Resetting working copy for {visible(', '.join(reset))} ..."
+    else:
         with suppress(HavasuError):  # which is told as a problem
             yield from _lines_of_tables(repo, living)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 
-__all__ = ["THROUGH_GIT", "like_command", "like_option", "usage_lines"]
+__all__ = ["THROUGH_GIT", "like_command", "like_option", "started_by", "usage_lines"]
 
 THROUGH_GIT = frozenset("branch config fetch fsck gc push reflog remote tag".split())
 """Commands whose arguments Kart hands to git, which says what is wrong with them."""
@@ -167,6 +167,12 @@ def usage_lines(path: str) -> Sequence[str]:
         f"Try '{name} --help' for help.",
         "",
     )
+
+
+def started_by(path: str) -> str:
+    """Return what Kart calls the command by which it starts another, in an error of that one."""
+    name = _OTHERS[path]
+    return f"{name} {_USAGES[path]} {name}"
 
 
 def like_option(path: str, option: str) -> Sequence[str] | None:

@@ -230,13 +230,6 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "A merge is already ongoing - see `kart merge --abort` or `kart merge --continue`",
     ),
     (
-        "export",
-        "a merge of Kart's, of .+, is half done",
-        "`table-export DATASET [EXPORT_TYPE:]DESTINATION table-export` does not work while the "
-        'Kart repo is in "merging" state.\n'
-        "Use `kart merge --abort` to abandon the merge and get back to the previous state.",
-    ),
-    (
         "",
         "a merge of Kart's, of .+, is half done",
         '`kart COMMAND` does not work while the Kart repo is in "merging" state.\n'
@@ -269,6 +262,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "data diff export lfs+ log meta",
         r"no commit is named '(.+)'",
         r"\1 is not a ref, commit or tree",
+    ),
+    (
+        "export",
+        "(.+) has a layer '(.+)' already",
+        r"Layer \2 already exists in \1 - to overwrite, add the --overwrite flag.",
     ),
     (
         "export",
@@ -307,7 +305,8 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "'(.+)' cannot be used as a name: '(.+)' is reserved on Windows",
         r"Dataset path '\1' may not contain a component called \2",
     ),
-    ("import", "there is no layer '(.+)' in .+", r"Table '\1' not found"),
+    ("import", "there is no layer '(.*)' in .+", r"Table '\1' not found"),
+    ("import", "(.+) is a file, and what stands behind SOURCE .+", r"Table '\1' not found"),
     (
         "import",
         r"(.+) is the working copy of this repository",

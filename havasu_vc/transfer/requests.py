@@ -149,7 +149,7 @@ class ImportRequest:
 
     def said(self, source: Source, path: str) -> TableInfo:
         """Return what is said of a table."""
-        said = self.table_info.get(path) or self.table_info.get(source.name) or {}
+        said = self.table_info.get(path) or {}
         return {name: text for name, text in self._texts(source).items() if text} | dict(said)
 
     def gone(self, source: Source, old: Dataset) -> list[str]:

@@ -498,6 +498,23 @@ clean: lfs+ fetch --nosuch
 clean: lfs+ ls-files a b c
 clean: mv table other -m One -m Two
 behind: mv table other -m One -m Two
+clean: init new --checkout
+clean: init new --import ''
+clean: data ls ''
+clean: data ls '' -o json
+clean: meta get '' title
+clean: meta get table --ref '' title
+merging: pull
+merging: add-dataset x
+merging: import copy.gpkg table
+merging: table-import copy.gpkg table
+merging: table-export table x.gpkg
+clean: add-dataset x y
+clean: import ../edited/copy.gpkg ../edited/copy.gpkg
+clean: table-import copy.gpkg table:x --primary-key ''
+clean: upgrade .
+clean: upgrade . --in-place
+clean: spatial-filter index '' --dry-run
 """
 
 

@@ -335,3 +335,29 @@ def test_called_kart_a_long_text_of_meta_is_as_wide_as_karts(
         "        One line that is longer than the seventy-two characters that there is \n"
         "        room for.\n"
     )
+
+
+def test_an_export_leaves_layers_and_tables_that_are_there(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    file = tmp_path / "rows.gpkg"
+    for place in (file, tmp_path / "rows.geojson"):
+        assert invoke(["-C", repo, "export", "table", place]).exit_code == 0
+        assert invoke(["-C", repo, "export", "table", place]).exit_code == 20
+    assert invoke(["-C", repo, "export", "table", repo / "copy.gpkg"]).exit_code == 20
+    found = invoke(["-C", repo, "export", "table", file])
+    assert f"Layer table already exists in {file} - to overwrite" in found.stderr
+
+
+def test_words_about_a_table_are_by_the_name_of_its_dataset(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    source = repo.parent / "rows.gpkg"
+    assert invoke(["-C", repo, "export", "table", source]).exit_code == 0
+    info = json.dumps({"table": {"title": "T"}, "other": {"description": "D"}})
+    how = ["table:other", "--dataset", "", "--table-info", info]
+    succeed(invoke(["-C", repo, "import", source, *how]))
+    meta = json.loads(succeed(invoke(["-C", repo, "meta", "get", "other", "-o", "json"])).stdout)
+    assert (meta["other"].get("title"), meta["other"]["description"]) == ("table", "D")

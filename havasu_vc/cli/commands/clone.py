@@ -69,6 +69,7 @@ __all__ = ["command"]
 @click.option(
     "--workingcopy",
     "--workingcopy-location",
+    "--workingcopy-path",
     "location",
     metavar="PLACE",
     help="Make the working copy PLACE, as create-workingcopy does, and no tables.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout
+from havasu_vc.cli.as_kart import is_called_kart, or_head, results_on_stdout
 from havasu_vc.cli.commands.datasets import rm as remove_datasets
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
@@ -67,6 +67,7 @@ def list_datasets(
 ) -> None:
     """List the datasets of a revision."""
     repo = invocation.open_repo()
+    revision = or_head(revision)
     infos = repo.list_datasets(revision)
     if output_format == "json":
         layout = LAYOUTS[JsonStyle(json_style)]

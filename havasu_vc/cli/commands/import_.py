@@ -115,6 +115,8 @@ key_option = click.option(
 
 def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) -> ImportRequest:
     """Return an import that takes the key which options name, or finds one."""
+    if given and not any(given) and is_called_kart():
+        raise click.UsageError("Cannot use column '' as primary key - column not found")
     options = dataclasses.replace(
         asked.options or SourceOptions(), primary_key=_key(given, none=none)
     )
@@ -303,7 +305,7 @@ def _named(
 
 def _at_path(asked: ImportRequest, path: str | None) -> ImportRequest:
     """Return an import whose one layer becomes the dataset at a path, where one is given."""
-    if path is None:
+    if path is None or (is_called_kart() and not path):
         return asked
     # A lone name behind the source is a layer's here, as the dataset is named.
     layers = asked.layers if asked.destination is None else (asked.destination, *asked.layers)

@@ -65,7 +65,10 @@ __all__ = ["command"]
     help="With --kart, where what people edit is to be: a GeoPackage, or a schema of PostGIS.  "
     "[default: DIRECTORY.gpkg]",
 )
-@click.option("--no-checkout", is_flag=True, help="With --kart, make no GeoPackage to edit.")
+@click.option(
+    "--no-checkout/--checkout",
+    help="With --kart, make no GeoPackage to edit; by default --import makes it.",
+)
 @spatial_filter_option
 @json_option
 @click.pass_obj
@@ -88,6 +91,8 @@ def command(
     With --kart it is laid out as Kart does it, and datasets are stored as Kart's.
     """
     kart = kart or is_called_kart()
+    if is_called_kart():
+        source = source or None
     _check(location, message, primary_key, living=kart and not bare, imports=source is not None)
     limits = None if spatial_filter is None else _limits(spatial_filter, invocation.here)
     require_no_file(invocation.here, directory)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from havasu_vc.cli.arguments import parse_assignment, parse_names
-from havasu_vc.cli.as_kart import is_called_kart, results_on_stdout, stop_while_merging
+from havasu_vc.cli.as_kart import is_called_kart, or_head, results_on_stdout, stop_while_merging
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
@@ -82,7 +82,9 @@ def get(
     """
     repo = invocation.open_repo()
     stop_while_merging(repo.git)
-    paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
+    ref = or_head(ref)
+    named = dataset is not None and not (is_called_kart() and not dataset)
+    paths = [dataset] if dataset is not None and named else repo.sound_datasets(ref)
     try:
         found = {path: _items(repo, path, names, ref) for path in paths}
     except NotFoundError as error:
@@ -137,7 +139,11 @@ def _karts_place(item: tuple[str, Any]) -> tuple[int, str]:
 def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
     for name, value in items.items():
         yield f"    {visible(name)}"
-        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        text = (
+            value
+            if isinstance(value, str)
+            else json.dumps(value, indent=2, ensure_ascii=is_called_kart())
+        )
         for line in text.rstrip("\n").split("\n"):
             for part in _as_wide_as_karts(line) if is_called_kart() else (line,):
                 yield f"{_INDENT}{visible(part)}"

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_stdout
+from havasu_vc.cli.as_kart import (
+    is_called_kart,
+    is_in_karts_place,
+    results_on_stdout,
+    stop_while_merging,
+)
 from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -217,6 +222,7 @@ def pull(
         raise click.UsageError(f"Got unexpected extra argument ({' '.join(branches[1:])})")
     fast_forward = "only" if only else {None: None, True: "auto", False: "never"}[ff]
     repo = invocation.open_repo()
+    stop_while_merging(repo.git)
     # Of several branches the first is merged, as in Kart.
     name = "FETCH_HEAD" if branches else _followed(repo, remote)
     came = repo.fetch(remote, branches)

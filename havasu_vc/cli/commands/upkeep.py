@@ -321,6 +321,8 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
         raise click.UsageError("two places at most: where it is, and where the new one is to be")
     if is_called_kart() and not in_place and not paths:
         raise click.UsageError("Missing argument 'SOURCE'.")
+    if is_called_kart() and not paths[1:]:
+        raise click.UsageError("Missing argument 'DEST'.")
     *source, destination = paths or (None,)
     if in_place:
         source, destination = [*paths[:1]], None

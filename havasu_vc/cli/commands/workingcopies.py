@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.checkouts import require_place
-from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
+from havasu_vc.cli.as_kart import is_called_kart, or_head, stop_while_merging
 from havasu_vc.cli.commands.checkout import copy_object, limit, tell_karts
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
@@ -198,6 +199,7 @@ def index(invocation: Invocation, /, request: IndexRequest, every: bool) -> None
     if every and request.commits:
         raise click.UsageError("--all and COMMIT contradict each other")
     repo = invocation.open_repo()
+    request = replace(request, commits=[or_head(each) for each in request.commits])
     done = repo.index_features.by(request)
     value: FeatureIndexForm = {
         "known": list(done.known),
@@ -239,7 +241,10 @@ def add_dataset(
     """
     if every == bool(tables):
         raise click.UsageError("name tables, or give --all-layers")
+    if tables[1:] and is_called_kart():
+        raise click.UsageError(f"Got unexpected extra argument ({' '.join(tables[1:])})")
     repo = invocation.open_repo()
+    stop_while_merging(repo.git)
     living = repo.workspace.living if is_called_kart() else None
     if living is not None and set(tables) <= set(living.untracked()):
         message = asked_as_in_kart(repo, message)
