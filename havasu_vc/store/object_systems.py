@@ -58,6 +58,8 @@ TRIES = 3
 
 _AROUND = re.compile(r"^When .{0,2000}?: (?=AWS Error )| \(Request ID: [^)]*\)| after \d+ ms")
 """The words of a library before and after what matters."""
+_DOCUMENT = re.compile(r"<Code>(\w{1,60})</Code>\s*<Message>([^<\n]{1,200})")
+"""The part of a store's own document that tells a person what it refused."""
 _HINT = "check the URL, the network and the credentials in the environment"
 _REFUSED = "check the credentials in the environment, and what they may do there"
 _HINTS = {
@@ -191,10 +193,21 @@ def reporting_store_errors(
                 f"{name} cannot be {what}: its answer was longer than {MOST_OF_AN_ANSWER:,} bytes",
                 hints=(_HINT,),
             ) from error
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = _AROUND.sub("", lines[0])[:300]
-        hint = next((hint for sign, hint in _HINTS.items() if sign in reason), _HINT)
+        reason, sign = _reason(error)
+        hint = next((hint for each, hint in _HINTS.items() if each in sign), _HINT)
         raise StorageError(f"{name} cannot be {what}: {reason}", hints=(hint,)) from error
+
+
+def _reason(error: Exception) -> tuple[str, str]:
+    """Return why a store refused, in a line, and the words that tell it from other reasons."""
+    text = str(error).strip()
+    document = _DOCUMENT.search(text)
+    if document is not None:
+        code, said = document.groups()
+        return f"{code}: {said}", re.sub("(?<=[a-z])(?=[A-Z])", "_", code).upper()
+    lines = text.splitlines() or [type(error).__name__]
+    reason = _AROUND.sub("", lines[0])[:300]
+    return reason, reason
 
 
 def object_system(url: str) -> tuple[Any, str]:

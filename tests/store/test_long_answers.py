@@ -117,3 +117,17 @@ def test_a_file_that_is_read_meanwhile_comes_whole(server: _Server) -> None:
     with reporting_store_errors(URL, "asked"), reporting_store_errors(URL, "read"):
         with urlopen(f"http://127.0.0.1:{server.server_address[1]}/whole") as answer:
             assert len(answer.read()) == WHOLE
+
+
+def test_what_a_store_says_in_its_own_document_is_the_reason() -> None:
+    """As obstore gives it, with the whole document: on the first line stands how it begins."""
+    document = (
+        "Error performing PUT http://127.0.0.1/nobucket/x - 404 Not Found: <?xml version='1.0'?>\n"
+        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message>"
+        "<BucketName>nobucket</BucketName></Error>"
+    )
+    with pytest.raises(StorageError) as caught, reporting_store_errors(URL, "written"):
+        raise OSError(document)
+    said = "NoSuchBucket: The specified bucket does not exist"
+    assert caught.value.message == f"{URL} cannot be written: {said}"
+    assert caught.value.hints == ("make the bucket, or correct the URL",)
