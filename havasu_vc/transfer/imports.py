@@ -163,6 +163,7 @@ class _Taking:
         if old is not None and isinstance(source, GeoTiffSource):
             source = source.cut_as(old.schema)
         elif old is not None:
+            request = request.of_key(old.schema, source)
             named = with_column_names(old.schema, request.renames, path)
             source = read_as(source, named, self.engine)
             source, kept = in_the_systems_of(source, old)

@@ -7,7 +7,7 @@ is the help of both. Commands make their options of these, so little else is loa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from havasu_vc.exchange.frames import Rows
     from havasu_vc.exchange.parquet_writer import ParquetForm
     from havasu_vc.exchange.source import Source, SourceOptions
+    from havasu_vc.model.schema import Schema
     from havasu_vc.transfer.understanding import TableInfo
 
 __all__ = [
@@ -151,6 +152,23 @@ class ImportRequest:
         """Return what is said of a table."""
         said = self.table_info.get(path) or {}
         return {name: text for name, text in self._texts(source).items() if text} | dict(said)
+
+    def of_key(self, old: Schema, source: Source) -> ImportRequest:
+        """Return a request that names a source's key, where it lacks that of the dataset.
+
+        Kart takes it then by itself, as the same column where it is of the same type.
+        """
+        from havasu_vc.exchange.source import SourceOptions
+
+        options = self.options or SourceOptions()
+        was, now, names = old.key.names, source.schema.key.names, source.schema.names
+        given = options.primary_key is not None or self.replace_ids is not None or self.renames
+        if not self.take_texts or given or not now or set(was) <= set(names):
+            return self
+        types = [[field.type for field in key.fields] for key in (old.key, source.schema.key)]
+        if len(now) == 1 and types[0] == types[1] and now[0] not in old.names:
+            return replace(self, renames={was[0]: now[0]})
+        return replace(self, options=replace(options, primary_key=now))
 
     def gone(self, source: Source, old: Dataset) -> list[str]:
         """Return the documents of a dataset that are to go, as its source has none of them."""

@@ -361,3 +361,23 @@ def test_words_about_a_table_are_by_the_name_of_its_dataset(
     succeed(invoke(["-C", repo, "import", source, *how]))
     meta = json.loads(succeed(invoke(["-C", repo, "meta", "get", "other", "-o", "json"])).stdout)
     assert (meta["other"].get("title"), meta["other"]["description"]) == ("table", "D")
+
+
+@pytest.mark.parametrize("type_", ["INTEGER", "TEXT"])
+def test_a_release_whose_key_is_called_otherwise_has_that_key(
+    repo: Path, type_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    source = repo.parent / "rows.gpkg"
+    assert invoke(["-C", repo, "export", "table", source]).exit_code == 0
+    with closing(sqlite3.connect(source)) as file, file:
+        file.execute('DROP TABLE "table"')
+        file.execute(f'CREATE TABLE "table" (code {type_} PRIMARY KEY NOT NULL, name TEXT)')
+        file.execute("INSERT INTO \"table\" VALUES ('1', 'uno'), ('2', 'zwei')")
+    succeed(invoke(["-C", repo, "import", "--replace-existing", source]))
+    diff = json.loads(succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "json"])).stdout)
+    schema = diff["kart.diff/v1+hexwkb"]["table"]["meta"]["schema.json"]
+    was, now = (next(c for c in schema[side] if "primaryKeyIndex" in c) for side in "-+")
+    assert (was["name"], now["name"]) == ("id", "code")
+    assert (was["id"] == now["id"]) == (type_ == "INTEGER")
+    assert "Nothing to commit" in succeed(invoke(["-C", repo, "status"])).stdout
