@@ -102,7 +102,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("import", ErrorKind.INVALID_FILE, ".+: files of type .+ cannot be imported", 2),
     ("import", ErrorKind.INVALID_NAME, ".+ cannot tell it from the dataset ", 31),
     ("import", ErrorKind.INVALID_NAME, "", 20),
-    ("import", ErrorKind.NO_SOURCE, "there is no layer ", 49),
+    ("import", ErrorKind.NO_SOURCE, "there is no (layer|table) ", 49),
     ("commit restore", ErrorKind.NOT_FOUND, "there is no commit yet", 42),
     ("diff", ErrorKind.NOT_FOUND, "there is no commit yet", 47),
     ("log", ErrorKind.NOT_FOUND, "there is no commit yet", 128),

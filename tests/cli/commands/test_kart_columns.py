@@ -201,3 +201,13 @@ def test_no_merge_sees_them(tmp_path: Path) -> None:
     succeed(invoke(["-C", repo, "export", "t", tmp_path / "out.csv"]))
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines == ['"id","name"', '2,"b"', '4,"D"']
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not has_postgis(), reason="there is no PostGIS")
+def test_a_table_of_a_server_that_is_not_there_ends_as_in_kart(
+    repo: Path, server: PostgresServer
+) -> None:
+    server.run("CREATE SCHEMA bare", "CREATE SCHEMA one", "CREATE TABLE one.a (id int PRIMARY KEY)")
+    for source in ([server.address("bare")], [server.address("one"), "nosuch:x"]):
+        assert invoke(["-C", repo, "import", *source]).exit_code == 49
