@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.karts_filters import filters_as_kart, tell_how_to_part, warn_of_filters
+from havasu_vc.cli.karts_filters import (
+    filters_as_kart,
+    require_filters_of_kart,
+    tell_how_to_part,
+    warn_of_filters,
+)
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError, nearest
 from havasu_vc.model.names import parted_at_revision
@@ -261,8 +266,9 @@ def revisions_and_filters(
             )
     if after is None:
         _require_order(repo, filters, is_revision)
-    if context.info_name != "log":  # which is of single meta items to Kart as well
-        filters = filters_as_kart(filters)
+    given = filters
+    # `log` is of single meta items to Kart as well.
+    filters = filters if context.info_name == "log" else filters_as_kart(filters)
     # Among several revisions, a name that is nothing is no dataset of before, as to Kart.
     several = context.info_name == "log" and repo.git.follows_kart
     if revisions and after is None and repo.git.follows_kart and not several:
@@ -270,8 +276,8 @@ def revisions_and_filters(
     if filters and (several or not revisions) and after is None:
         for name in filters if is_called_kart() else filters[:1]:
             _require_known(context, repo, name)
-    if assumed:
-        tell_how_to_part()
+    tell_how_to_part(assumed)
+    require_filters_of_kart(given)
     return revisions, filters
 
 
@@ -304,6 +310,7 @@ def _require_known(context: click.Context, repo: Repo, name: str) -> None:
     first = name.partition(":")[0]
     if ":" in name or is_inside(first) or _matches(repo, first):
         return
+    first = re.sub(r"\[([?\[])\]", r"\1", first) if is_called_kart() else first
     if is_called_kart() and "*" in first:
         return  # for Kart a pattern is a filter, also where it means nothing
     copy = context.info_name == "diff" and os.path.exists(first)

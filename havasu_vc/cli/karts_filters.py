@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import click
@@ -12,28 +13,83 @@ import click
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.karts_results import HOW_TO_GO_ON, OF_HIDDEN
-from havasu_vc.errors import HavasuError, NotYetSupportedError, SpatialFilterConflictError
-from havasu_vc.repo.filter_texts import split_filter
+from havasu_vc.errors import (
+    HavasuError,
+    InvalidArgumentError,
+    NotYetSupportedError,
+    SpatialFilterConflictError,
+)
+from havasu_vc.repo.filter_texts import CONDITIONS, split_filter
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
 __all__ = [
+    "checked_filters",
     "filters_as_kart",
+    "filters_meant",
     "filters_of_edits",
     "hidden_keys_told",
     "refuse_keys_of_patterns",
     "refused_parts",
+    "require_filters_of_kart",
     "tell_how_to_part",
     "warn_of_filters",
 ]
 
+_NEVER_FIRST = ':<>"|?./'
+"""Characters with which the path of no dataset begins, to Kart."""
+
 
 def filters_as_kart(filters: Sequence[str]) -> tuple[str, ...]:
     """Return filters as Kart takes them, of which one that names a meta item is of all meta."""
-    if not is_called_kart():
-        return tuple(filters)
-    return tuple(re.sub(r"^([^:]+:meta):.+", r"\1", _of_stars(each)) for each in filters)
+    return tuple(map(_as_kart, filters)) if is_called_kart() else tuple(filters)
+
+
+def checked_filters(filters: Sequence[str]) -> tuple[str, ...]:
+    """Return filters as Kart takes them, none of which it refuses."""
+    require_filters_of_kart(filters)
+    return filters_as_kart(filters)
+
+
+def require_filters_of_kart(filters: Sequence[str]) -> None:
+    """Raise for what is no filter to Kart, where this program is Kart."""
+    for text in filters if is_called_kart() else ():
+        path = text.partition(":")[0]
+        if not path or path[0] in _NEVER_FIRST or path[-1] in "/." or "/." in path:
+            raise InvalidArgumentError(f"{text!r} names no dataset")
+
+
+def filters_meant(filters: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return Kart's filters by the names of the datasets that they mean."""
+    paths = sorted(known)
+    parted = [each.partition(":") for each in checked_filters(filters)]
+    found = (
+        path + colon + rest
+        for pattern, colon, rest in parted
+        for path in paths
+        if fnmatchcase(path, pattern)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _as_kart(text: str) -> str:
+    """Return a filter of Kart's as one of ours.
+
+    >>> _as_kart("roads?*:1"), _as_kart("roads:"), _as_kart("roads:meta:title")
+    ('roads[?]*:1', 'roads', 'roads:meta')
+    >>> _as_kart("roads:row:1")  # which means nothing, as Kart has no such part
+    'roads:tile:row:1'
+    """
+    path, _, rest = text.partition(":")
+    path = re.sub(r"[?\[]", lambda found: f"[{found[0]}]", path)  # the star alone is a pattern
+    kind, colon, _ = rest.partition(":")
+    if not rest:
+        return path
+    if kind == "meta":
+        return f"{path}:meta"
+    known = not colon or kind in ("feature", "tile", *CONDITIONS)
+    return f"{path}:{rest}" if known else f"{path}:tile:{rest}"
 
 
 def filters_of_edits(filters: Sequence[str], since: str = "HEAD") -> tuple[str, ...]:
@@ -41,23 +97,11 @@ def filters_of_edits(filters: Sequence[str], since: str = "HEAD") -> tuple[str, 
 
     Between HEAD and another revision one of rows is of rows alone.
     """
-    filters = filters_as_kart(filters)
+    filters = checked_filters(filters)
     if not is_called_kart() or since != "HEAD":
         return filters
     paths = [path for path, kind, _ in map(split_filter, filters) if kind == "feature"]
     return tuple(dict.fromkeys((*filters, *(f"{path}:meta" for path in paths))))
-
-
-def _of_stars(text: str) -> str:
-    """Return a filter as a pattern in which only the star stands for anything.
-
-    >>> _of_stars("roads?*:feature:1"), _of_stars("roads?")
-    ('roads[?]*:feature:1', 'roads?')
-    """
-    path, colon, rest = text.partition(":")
-    if "*" in path:
-        path = re.sub(r"[?\[]", lambda found: f"[{found[0]}]", path)
-    return path + colon + rest
 
 
 def warn_of_filters(filters: Sequence[str], is_there: Callable[[str], bool]) -> bool:
@@ -125,8 +169,10 @@ def refused_parts(repo: Repo, filters: Sequence[str], source: str | None) -> Hav
     return NotYetSupportedError(f"edited columns cannot be restored {what}: {', '.join(altered)}")
 
 
-def tell_how_to_part() -> None:
-    """Tell how a filter is told from a revision."""
+def tell_how_to_part(assumed: bool) -> None:
+    """Tell how a filter is told from a revision, where one was `assumed`."""
+    if not assumed:
+        return
     from havasu_vc.cli.karts_texts import HOW_TO_PART
 
     click.echo(f"To silence this warning, use '--' to {HOW_TO_PART}\n", err=True)

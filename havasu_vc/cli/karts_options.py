@@ -131,8 +131,8 @@ _OPTIONS: Mapping[str, str] = MappingProxyType(
         "log": "--output-format --output --with-feature-count --with-change-counts "
         "--max-count --skip --since --after --until --before --author "
         "--committer --grep --decorate --no-decorate --decorate-refs --graph",
-        "merge": "--ff --no-ff --ff-only --dry-run --output-format --message "
-        "--fail-on-conflict --continue --abort",
+        "merge": "--ff --no-ff --ff-only --dry-run --output-format --message --into "
+        "--no-editor --fail-on-conflict --continue --abort",
         "meta get": "--output-format --ref --with-dataset-types",
         "meta set": "--message --amend",
         "mv": "--message --output-format",

@@ -21,7 +21,8 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("reset", r"(\S+ is|HEAD is) now at [0-9a-f]{7,} .*", ""),
     (
         "restore",
-        r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*)|In the working copy, .*",
+        r"Dropped the edits .*|Nothing (to restore: .*|is committed to .*|changed, .*)|"
+        "In the working copy, .*",
         "",
     ),
     (

@@ -41,8 +41,8 @@ _FORM = "Invalid value for '-o' / '--output-format': "
 _NO_FORM = "Invalid value for '--output-format' / '-o': invalid choice: "
 TEXTS: tuple[tuple[str, str, str], ...] = (
     (
-        "diff log show",
-        "'(:.*)' names no dataset",
+        "commit conflicts diff log restore show",
+        "'(.*)' names no dataset",
         r"Invalid filter format, should be '<dataset>' or '<dataset>:<primary_key>': got '\1'",
     ),
     (
@@ -135,6 +135,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("", f"{_FORM}(.*)", r"Invalid value for '--output-format' / '-o': \1"),
     ("", r"(Invalid value for .+: '.+' is not a valid integer) range\.", r"\1."),
     (
+        "switch",
+        "-c and -C contradict each other",
+        "Invalid value: -c/--create and -C/--force-create are incompatible",
+    ),
+    (
         "merge",
         "--no-ff and --ff-only contradict each other",
         "Invalid value for --ff-only: Conflicting parameters: --no-ff & --ff-only",
@@ -216,13 +221,19 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("switch", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
     (
         "checkout",
-        "No dataset (.+) to leave out at HEAD",
-        r"Invalid value for not-dataset: No dataset \1 at commit HEAD",
+        "No dataset (.*) to leave out at (.+)",
+        r"Invalid value for not-dataset: No dataset \1 at commit \2",
     ),
     (
         "checkout",
-        "No dataset (.+) at HEAD",
-        r"Invalid value for dataset: No dataset \1 at commit HEAD",
+        "No dataset (.*) at (.+)",
+        r"Invalid value for dataset: No dataset \1 at commit \2",
+    ),
+    (
+        "checkout",
+        "(.+) is to be checked out, and not to be",
+        r"Invalid value for dataset: Dataset \1 should not be present in both --dataset and "
+        "--not-dataset",
     ),
     (
         "merge",

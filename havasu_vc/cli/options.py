@@ -349,9 +349,9 @@ def json_option(function: _F) -> _F:
     )(function)
 
 
-_OWN_MESSAGE = ("import", "table-import")
+_OWN_MESSAGE = ("import", "merge", "table-import")
 """Commands that Kart has make up a message where the one that is given is empty."""
-_ONE_MESSAGE = (*_OWN_MESSAGE, "init", "meta set", "commit-files", "merge")
+_ONE_MESSAGE = (*_OWN_MESSAGE, "init", "meta set", "commit-files")
 """Commands of which Kart takes one message, the last, and no paragraphs."""
 
 
@@ -364,10 +364,10 @@ def message_options(function: _F) -> _F:
     def join(
         context: click.Context, parameter: click.Parameter, value: Sequence[str]
     ) -> str | None:
-        if is_called_kart() and context.info_name in _OWN_MESSAGE and not any(value):
-            value = ()  # the message is then the one that it makes up
         if is_called_kart() and context.command_path.partition(" ")[2] in _ONE_MESSAGE:
             value = value[-1:]
+        if is_called_kart() and context.info_name in _OWN_MESSAGE and not any(value):
+            value = ()  # the message is then the one that it makes up
         return join_message(value, context.meta[_FROM_FILE])
 
     function = click.option(

@@ -35,6 +35,34 @@ clean: switch -c side
 clean: switch
 clean: checkout side
 clean: checkout -b new
+clean: switch ''
+clean: switch -C '' side
+clean: switch -c a -C b side
+merging: switch
+clean: checkout -b '' side
+clean: checkout ''
+resolved: checkout -f
+clean: checkout --dataset=nosuch side
+clean: checkout --dataset=table --not-dataset=table
+clean: merge -m '' easy
+clean: merge ''
+clean: merge refs/heads/easy -m x
+merging: merge --continue --abort
+merging: merge --abort side
+empty: merge side
+clean: reset ''
+bare: reset -f HEAD^
+bare: restore -s HEAD^ table:feature:1
+empty: restore table
+edited: restore ''
+edited: commit -m x 'tabl?'
+edited: commit -m x table:
+edited: commit -m x /table
+edited: diff -- 'tabl?'
+edited: diff table:
+merging: conflicts table:
+clean: log -- ''
+empty: status --list-untracked-tables
 clean: checkout -b new side
 clean: checkout -b side
 clean: checkout v1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from havasu_vc.checkouts import CheckoutRequest
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.branches import (
     find_goal,
     follow,
@@ -33,7 +33,7 @@ from havasu_vc.cli.options import (
     spatial_filter_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import RevisionNotFoundError
+from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError
 from havasu_vc.records import dataclass
 from havasu_vc.transfer import CopyRequest
 from havasu_vc.writers.commits import ABBREVIATED
@@ -147,9 +147,12 @@ def command(
     take, tables = _taken_again(tables)
     if leave and (relocate or tables is not None):
         raise click.UsageError("--not-dataset is of the working copy: it goes with REV and -b")
+    if is_called_kart():  # to which what is empty is not given
+        names, branch = tuple(filter(None, names)), branch or None
     here = _Here(tables, names, branch, take, leave, spatial_filter, guess, discard)
     moves = bool(names or branch)
     repo = open_to_switch(invocation) if moves and tables is None else invocation.open_repo()
+    stop_while_merging(repo.git)
     if not relocate:
         here.check_out(invocation, repo)
     elif moves or discard:
@@ -204,19 +207,23 @@ class _Here:
                 "--dataset and --not-dataset go with a working copy, which `havasu-vc "
                 "create-workingcopy` makes; --dataset also with --to and --layout"
             )
+        moves = bool(self.names or self.branch)
+        if chosen and moves and is_called_kart():
+            self._require_choice(repo)
         if self.spatial_filter is not None:
             if self.names and self.branch is None:
                 find_goal(repo, self.names[0], revisions=True, remotes=self.guess)
             written |= limit(invocation, repo, self.spatial_filter, discard=self.discard)
-        created = False
+        created = told = False
         if is_called_kart() and self.branch is None and repo.head().commit is None:
             if self.names and is_unborn(repo, self.names[0]):
                 return
             raise RevisionNotFoundError(self.names[0] if self.names else "HEAD")
-        if self.names or self.branch:
+        if moves:
             was = repo.head().commit
             created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)
             start = self.names[0] if self.names and self.branch is not None else None
+            told = written or repo.head().commit != was
             tell_move(invocation, repo, was, created=created, start=start, written=written)
             written = False
             # As in Kart, whose checkout of a revision makes the working copy that there is to be.
@@ -227,9 +234,9 @@ class _Here:
         if chosen:
             before = repo.workspace.left_out
             repo.workspace.choose_datasets(self.take, self.leave, discard=self.discard)
-            if repo.workspace.left_out != before:
+            if repo.workspace.left_out != before and not told:
                 tell_update(invocation, repo)
-            if repo.workspace.living is not None:
+            if repo.workspace.living is not None or self._leaves_nothing(repo):
                 _print(invocation, repo, created=created)
                 return
         if (repo.git.is_kart or limited) and self.tables is None and repo.workspace.living is None:
@@ -243,6 +250,24 @@ class _Here:
             _tell(invocation, repo, made, created)
             if self.discard:
                 tell_update(invocation, repo)
+
+    def _require_choice(self, repo: Repo) -> None:
+        """Raise before anything moves, as Kart does, where a choice of datasets cannot be met."""
+        revision = self.names[0] if self.names else "HEAD"
+        try:
+            known = repo.datasets(revision)
+        except RevisionNotFoundError:
+            return  # a branch that only a remote has, perhaps
+        for path in (*self.take, *self.leave):
+            if path not in known:
+                what = "" if path in self.take else " to leave out"
+                raise InvalidArgumentError(f"No dataset {path}{what} at {revision}")
+        if self.leave and not self.discard and repo.workspace.living is not None:
+            repo.workspace.require_clean_in_karts()
+
+    def _leaves_nothing(self, repo: Repo) -> bool:
+        """Whether no dataset is left for a working copy, of which Kart then makes none."""
+        return is_called_kart() and set(repo.datasets()) <= set(repo.workspace.left_out)
 
 
 def limit(invocation: Invocation, repo: Repo, text: str, *, discard: bool) -> bool:

@@ -15,6 +15,7 @@ from havasu_vc.cli.arguments import parse_assignment, parse_format
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, is_in_karts_place
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_filters import checked_filters
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
@@ -99,7 +100,7 @@ def conflicts(
         options = replace(options, reproject=reprojection(crs)[1])
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(
-        filters, by_key=name == "text" or bool(summary)
+        checked_filters(filters), by_key=name == "text" or bool(summary)
     )
     as_kart = is_in_karts_place(repo.git)
     if name == "geojson":

@@ -24,7 +24,7 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import merged_lines
-from havasu_vc.errors import ErrorKind, InvalidArgumentError, StateError
+from havasu_vc.errors import ErrorKind, InvalidArgumentError, RevisionNotFoundError, StateError
 from havasu_vc.merging import MergeRequest, require_no_merge_of_kart
 
 if TYPE_CHECKING:
@@ -83,11 +83,10 @@ def command(
     moves before `merge --continue`. The exit code is 0 then, as in Kart.
     """
     several = sum((bool(revisions), go_on, abort)) != 1
+    # Kart passes over a revision beside these, and aborts where it is asked for both.
     if several and not ((go_on or abort) and is_called_kart()):
         raise click.UsageError("give a revision to merge, --continue or --abort")
     repo = invocation.open_repo()
-    if several and repo.status().waiting is not None:
-        raise click.UsageError("give a revision to merge, --continue or --abort")
     if abort:
         repo.abort_merge()
         invocation.result("havasu.head/v1", head_object(repo))
@@ -109,6 +108,8 @@ def command(
         raise click.UsageError("--no-ff and --ff-only contradict each other")
     wanted = {None: configured_fast_forward(repo, "merge.ff"), True: "auto", False: "never"}
     (name,) = revisions
+    if is_called_kart():
+        name = _known(repo, name)
     request = replace(
         request,
         revision=name,
@@ -117,6 +118,19 @@ def command(
     )
     fails = fail_on_conflict or request.into is not None
     return merge_and_tell(invocation, repo, request, fail_on_conflict=fails)
+
+
+def _known(repo: Repo, name: str) -> str:
+    """Return the revision that Kart merges, a branch by its short name.
+
+    Where there is no commit yet, Kart tells of this one that it is not there.
+    """
+    if repo.head().commit is None:
+        raise RevisionNotFoundError(name)
+    branch = name.removeprefix("refs/").removeprefix("heads/")
+    if branch != name and any(each.name == branch for each in repo.branches()):
+        return branch
+    return name or "HEAD"
 
 
 def configured_fast_forward(repo: Repo, *names: str) -> str:

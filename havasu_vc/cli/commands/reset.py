@@ -49,13 +49,16 @@ def command(invocation: Invocation, /, request: ResetRequest) -> None:
     mode = request.mode
     if mode is None and repo.git.follows_kart:
         mode = _as_kart(repo, request)
+    if is_called_kart() and not request.revision:
+        request = replace(request, revision="HEAD")
     if mode is None:
         # Alone it drops edits, as Kart has it; Kart without it refuses where tables have some.
         mode = "hard" if request.discard or is_called_kart() else "mixed"
-    if request.discard and mode not in ("hard", "keep"):
+    if request.discard and request.mode not in (None, "hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
     was = repo.head().commit
-    commit = repo.reset.by(replace(request, mode=mode))
+    discard = request.discard and mode != "soft"  # in a bare repository there are no edits
+    commit = repo.reset.by(replace(request, mode=mode, discard=discard))
     invocation.result("havasu.reset/v1", head_object(repo))
     if mode == "hard" or repo.head().commit != was:
         tell_update(invocation, repo)
@@ -73,4 +76,4 @@ def _as_kart(repo: Repo, request: ResetRequest) -> str:
             "resetting the branch to HEAD changes nothing, unless edits are dropped as well",
             hints=("`havasu-vc reset --discard-changes` drops them",),
         )
-    return "soft" if repo.git.is_bare and not request.discard else "hard"
+    return "soft" if repo.git.is_bare else "hard"

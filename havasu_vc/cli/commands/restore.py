@@ -13,7 +13,7 @@ from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_filters import refused_parts
+from havasu_vc.cli.karts_filters import filters_meant, refused_parts
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit
@@ -65,8 +65,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     as_kart = request.message is None and is_in_karts_place(repo.git)
     if as_kart:
         require_no_merge_of_kart(repo.git)
-        if request.source == "[EMPTY]" and is_called_kart():
-            raise RevisionNotFoundError(request.source)
+        if is_called_kart():
+            request = _asked_of_kart(repo, request)
         found = _there(repo, request) if is_called_kart() else request
         if found is None:
             tell_update(invocation, repo)
@@ -76,6 +76,8 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         if refused is not None:
             tell_update(invocation, repo)
             raise refused
+        if is_called_kart():
+            request = replace(request, filters=_with_meta(request.filters))
         overwritten = _drop_overwritten(invocation, repo, request)
     if cast("str | None", request.source) is None:  # it was not given
         if request.message is not None:
@@ -107,12 +109,33 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
     tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
 
 
+def _asked_of_kart(repo: Repo, request: RestoreRequest) -> RestoreRequest:
+    """Return what Kart takes a request for, which restores a working copy and never commits."""
+    _require_copy(repo)
+    if request.source == "[EMPTY]":
+        raise RevisionNotFoundError(request.source)
+    source = cast("str | None", request.source)
+    return request if source else replace(request, source=cast("str", None))
+
+
+def _require_copy(repo: Repo) -> None:
+    if repo.git.follows_kart and repo.git.is_bare:
+        raise NoWorkingCopyError("a bare repository has no working copy, and so no edits")
+    repo.workspace.require_found()
+
+
 def _there(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
     """Return what Kart looks for of a request: filters of datasets that are there."""
     source, filters = request.source, request.filters
     known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
-    there = tuple(each for each in filters if each.partition(":")[0].strip("/") in known)
+    there = filters_meant(filters, known)
     return None if filters and not there else replace(request, filters=there)
+
+
+def _with_meta(filters: Sequence[str]) -> tuple[str, ...]:
+    """Return filters with the meta items of datasets of which they name rows, as Kart has it."""
+    paths = [path for path, kind, _ in map(split_filter, filters) if kind == "feature"]
+    return tuple(dict.fromkeys((*filters, *(f"{path}:meta" for path in paths))))
 
 
 def _drop_overwritten(
@@ -155,9 +178,7 @@ def _drop_named_parts(repo: Repo, request: RestoreRequest) -> bool:
 def _drop_edits(
     invocation: Invocation, repo: Repo, filters: Sequence[str], *, dry_run: bool
 ) -> None:
-    if repo.git.follows_kart and repo.git.is_bare:
-        raise NoWorkingCopyError("a bare repository has no working copy, and so no edits")
-    repo.workspace.require_found()
+    _require_copy(repo)
     known = repo.datasets()
     rows = any(":" in each for each in filters)
     for each in filters:

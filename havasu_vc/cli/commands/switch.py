@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.checkouts import SwitchRequest
-from havasu_vc.cli.as_kart import is_called_kart
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.branches import (
     find_goal,
     follow,
@@ -63,14 +63,10 @@ def command(
     Tables that are checked out come along. Edits in them that are not committed are never
     passed over: unless the dataset is the same on the other branch, commit them first.
     """
+    if is_called_kart():
+        name, new, renewed = name or None, new or None, renewed or None  # empty is not given
+    repo = _opened(invocation, name, new, renewed, detach=detach)
     made = new or renewed
-    if made is None and name is None and not detach:
-        raise click.UsageError("Missing argument 'BRANCH'.")
-    if made is not None and detach:
-        raise click.UsageError("-c and -d contradict each other")
-    if new is not None and renewed is not None:
-        raise click.UsageError("-c and -C contradict each other")
-    repo = open_to_switch(invocation)
     was = repo.head().commit
     if is_called_kart() and not (made or detach) and is_unborn(repo, name):
         return _print(invocation, repo, created=False)
@@ -106,6 +102,32 @@ def command(
         start=None if made is None else name,
         renewed=renewed is not None,
     )
+
+
+def _opened(
+    invocation: Invocation, name: str | None, new: str | None, renewed: str | None, *, detach: bool
+) -> Repo:
+    """Open the repository; a merge that waits stops Kart before it looks at what is asked."""
+    if not is_called_kart():
+        _require_one_way(name, new, renewed, detach=detach)
+        return open_to_switch(invocation)
+    repo = open_to_switch(invocation)
+    stop_while_merging(repo.git)
+    _require_one_way(name, new, renewed, detach=detach)
+    return repo
+
+
+def _require_one_way(
+    name: str | None, new: str | None, renewed: str | None, *, detach: bool
+) -> None:
+    """Raise where nothing is named to switch to, or what contradicts itself."""
+    made = new is not None or renewed is not None
+    if not (made or detach) and name is None:
+        raise click.UsageError("Missing argument 'BRANCH'.")
+    if made and detach:
+        raise click.UsageError("-c and -d contradict each other")
+    if new is not None and renewed is not None:
+        raise click.UsageError("-c and -C contradict each other")
 
 
 def _print(invocation: Invocation, repo: Repo, *, created: bool) -> None:
