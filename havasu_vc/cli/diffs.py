@@ -329,7 +329,7 @@ def parse_halves(text: str | None) -> frozenset[str] | None:
     if text is None:
         return None
     halves = frozenset(half.strip() for half in text.split(",") if half.strip())
-    if halves == {"all"}:
+    if {half.lower() for half in halves} == {"all"}:
         return frozenset(HALVES)
     unknown = halves.difference(HALVES)
     if unknown:

@@ -43,6 +43,7 @@ __all__ = [
     "output_option",
     "spatial_filter_option",
     "style_option",
+    "tile_format_option",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -353,6 +354,15 @@ _OWN_MESSAGE = ("import", "merge", "table-import")
 """Commands that Kart has make up a message where the one that is given is empty."""
 _ONE_MESSAGE = (*_OWN_MESSAGE, "init", "meta set", "commit-files")
 """Commands of which Kart takes one message, the last, and no paragraphs."""
+
+
+def tile_format_option(function: _F) -> _F:
+    """Add Kart's option of how files of tiles are committed, of which a table has none."""
+    return click.option(
+        "--convert-to-dataset-format/--no-convert-to-dataset-format",
+        expose_value=False,
+        hidden=True,
+    )(function)
 
 
 def message_options(function: _F) -> _F:

@@ -35,6 +35,9 @@ clean: switch -c side
 clean: switch
 clean: checkout side
 clean: checkout -b new
+edited: diff --convert-to-dataset-format
+edited: commit --no-convert-to-dataset-format -m x
+edited: diff --delta-filter=ALL
 clean: switch ''
 clean: switch -C '' side
 clean: switch -c a -C b side

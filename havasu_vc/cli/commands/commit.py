@@ -24,6 +24,7 @@ from havasu_vc.cli.options import (
     engine_option,
     json_option,
     message_options,
+    tile_format_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
@@ -76,6 +77,7 @@ __all__ = ["command", "is_table"]
     without=("filters", "message", "dry_run", "allow_empty", "allow_broken"),
 )
 @message_options
+@tile_format_option
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")

@@ -18,7 +18,7 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.karts_filters import filters_of_edits
-from havasu_vc.cli.options import PLACE, RevisionCommand
+from havasu_vc.cli.options import PLACE, RevisionCommand, tile_format_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NoWorkingCopyError
 from havasu_vc.writers import JsonStyle
@@ -42,6 +42,7 @@ __all__ = ["command", "print_row", "row_name", "show"]
     "against the commit that it is of, or against A.",
 )
 @diff_options
+@tile_format_option
 @click.pass_context
 def command(
     context: click.Context,
