@@ -94,10 +94,12 @@ def _before(repo: Repo, text: str) -> str:
     return commits.text.strip()
 
 
-def follow(repo: Repo, branch: str, start: str | None) -> None:
-    """Let a new branch follow the branch of a remote that it was made from."""
-    if start is not None and any(each.name == start for each in repo.branches(remote=True)):
+def follow(repo: Repo, branch: str, start: str | None) -> bool:
+    """Let a new branch follow the branch of a remote that it was made from, if it was."""
+    follows = start is not None and any(each.name == start for each in repo.branches(remote=True))
+    if follows:
         repo.git.git("branch", "--quiet", f"--set-upstream-to={start}", branch)
+    return follows
 
 
 def tell_move(

@@ -38,6 +38,7 @@ clean: checkout -b new
 edited: diff --convert-to-dataset-format
 edited: commit --no-convert-to-dataset-format -m x
 edited: diff --delta-filter=ALL
+remote: branch new origin/easy
 clean: switch ''
 clean: switch -C '' side
 clean: switch -c a -C b side

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import stop_while_merging
+from havasu_vc.cli.branches import follow
 from havasu_vc.cli.completing import complete_branches, complete_tags
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -66,6 +67,8 @@ def branch(
             raise click.UsageError("a new branch has one name and one start")
         repo.create_branch(*arguments)
         invocation.say(f"Made branch '{arguments[0]}'")
+        if arguments[1:] and follow(repo, *arguments):
+            invocation.say(f"branch '{arguments[0]}' set up to track '{arguments[1]}'.")
     elif output_format == "json":
         click.echo(json.dumps(_json(repo), indent=2))
     else:
