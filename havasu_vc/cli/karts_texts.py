@@ -41,7 +41,7 @@ _FORM = "Invalid value for '-o' / '--output-format': "
 _NO_FORM = "Invalid value for '--output-format' / '-o': invalid choice: "
 TEXTS: tuple[tuple[str, str, str], ...] = (
     (
-        "commit conflicts diff log restore show",
+        "commit conflicts diff log resolve restore show",
         "'(.*)' names no dataset",
         r"Invalid filter format, should be '<dataset>' or '<dataset>:<primary_key>': got '\1'",
     ),
@@ -79,15 +79,21 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "following comma separated keys: --,-,+,++",
     ),
     (
-        "create-patch diff export show",
+        "conflicts create-patch diff export show",
         "'(EPSG:[0-9]+)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
         "(PROJ: proj_create_from_database: crs not found)",
     ),
     (
-        "create-patch diff export show",
+        "conflicts create-patch diff export show",
         "'([^:]+)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
+        "(OGR Error: Corrupt data)",
+    ),
+    (
+        "conflicts create-patch diff show",
+        "an empty text is no CRS",
+        "Invalid value for '--crs': Invalid or unknown coordinate reference system: '' "
         "(OGR Error: Corrupt data)",
     ),
     (
@@ -458,7 +464,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Can't create a working copy for a bare repository",
     ),
     (
-        "create-patch diff export show",
+        "conflicts create-patch diff export show",
         "'(.*)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1'",
     ),

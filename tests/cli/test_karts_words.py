@@ -39,6 +39,11 @@ edited: diff --convert-to-dataset-format
 edited: commit --no-convert-to-dataset-format -m x
 edited: diff --delta-filter=ALL
 remote: branch new origin/easy
+edited: diff --crs=
+clean: create-patch HEAD --crs=
+merging: conflicts --crs=
+merging: conflicts --crs nosuch
+merging: resolve --with=ours ''
 clean: switch ''
 clean: switch -C '' side
 clean: switch -c a -C b side
