@@ -82,9 +82,9 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("create-workingcopy", ErrorKind.NOT_YET_SUPPORTED, ".+, not at (?!mssql|mysql)", 2),
     ("create-workingcopy", ErrorKind.UNCOMMITTED_CHANGES, "", 20),
     (
-        "create-patch diff export show",
+        "conflicts create-patch diff export show",
         ErrorKind.CRS,
-        "'.*' is not a coordinate reference system",
+        "'.*' is not a coordinate reference system|an empty text is no CRS",
         2,
     ),
     ("meta", ErrorKind.SCHEMA_VIOLATION, "key column .+ cannot be dropped", 20),
