@@ -9,8 +9,8 @@ from havasu_vc.cli.main import cli
 TAKES_ANYTHING = {"helper", "lfs+ fetch", "lfs+ gc", "lfs+ ls-files", "lfs+ pre-push"}
 """Commands that hand their words on, or have nothing to do with them."""
 
-LACKING = {"--convert-to-dataset-format", "--no-convert-to-dataset-format", "--decorate-refs"}
-"""Options of Kart's that are not here: of files of tiles, and of which refs a log shows."""
+LACKING = {"--decorate-refs"}
+"""Options of Kart's that are not here: of which refs a log shows."""
 
 
 def _command(path: str) -> click.Command:
