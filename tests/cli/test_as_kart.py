@@ -132,7 +132,7 @@ def test_called_kart_it_refuses_what_is_older_than_it_reads(
     run_git("add", ".", cwd=made)
     run_git("commit", "--quiet", "-m", "Old", cwd=made)
     run_git("clone", "--quiet", "--bare", str(made), str(old), cwd=tmp_path)
-    for command in (["log"], ["show"], ["data", "ls"], ["upgrade", tmp_path / "new"]):
+    for command in (["log"], ["show"], ["data", "ls"], ["upgrade", old, tmp_path / "new"]):
         refused = invoke(["-C", old, *command])
         assert refused.exit_code == 24 and not refused.stdout
         assert f"This Kart repo uses Datasets v{number}" in refused.stderr

@@ -161,7 +161,7 @@ def test_a_layer_is_added_to_a_geopackage_and_one_replaced(repo: Path, layers: P
     assert names_of(layers) == ["one", "two"]
     again: list[str | Path] = ["-C", repo, "export", "table", layers, "--layer", "one"]
     refused = invoke(again)
-    assert refused.exit_code == 2 and "has a layer 'one' already" in refused.stderr
+    assert refused.exit_code == 20 and "Layer one already exists in" in refused.stderr
     succeed(invoke([*again, "--columns", "id", "--overwrite"]))
     assert names_of(layers) == ["one", "two"]
     one, two = (pyogrio.read_info(layers, layer=name) for name in ("one", "two"))
@@ -169,7 +169,7 @@ def test_a_layer_is_added_to_a_geopackage_and_one_replaced(repo: Path, layers: P
     # Without a layer's name it is the file that is there.
     plain = invoke(["-C", repo, "export", "table", layers.with_name("plain.fgb")])
     assert plain.exit_code == 0
-    assert invoke(["-C", repo, "export", "table", layers.with_name("plain.fgb")]).exit_code == 2
+    assert invoke(["-C", repo, "export", "table", layers.with_name("plain.fgb")]).exit_code == 20
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_driver_and_a_folder_name_a_file_of_the_layer(
         succeed(invoke(["-C", repo, "export", "table", f"{driver}:{folder}/", *layer]))
         assert (folder / f"{layer[1] if layer else 'table'}.{end}").is_file()
         again = invoke(["-C", repo, "export", "table", f"{driver}:{folder}/", *layer])
-        assert again.exit_code == 2
+        assert again.exit_code == 20
     gone = tmp_path / "gone"
     wrong = ("--override-geometry-type", "NONSENSE")
     assert invoke(["-C", repo, "export", "table", f"{driver}:{gone}", *wrong]).exit_code != 0

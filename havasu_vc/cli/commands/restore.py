@@ -76,8 +76,6 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         if refused is not None:
             tell_update(invocation, repo)
             raise refused
-        if is_called_kart():
-            request = replace(request, filters=_with_meta(request.filters))
         overwritten = _drop_overwritten(invocation, repo, request)
     if cast("str | None", request.source) is None:  # it was not given
         if request.message is not None:
@@ -130,12 +128,6 @@ def _there(repo: Repo, request: RestoreRequest) -> RestoreRequest | None:
     known = set(repo.datasets()) | set(() if source is None else repo.datasets(source))
     there = filters_meant(filters, known)
     return None if filters and not there else replace(request, filters=there)
-
-
-def _with_meta(filters: Sequence[str]) -> tuple[str, ...]:
-    """Return filters with the meta items of datasets of which they name rows, as Kart has it."""
-    paths = [path for path, kind, _ in map(split_filter, filters) if kind == "feature"]
-    return tuple(dict.fromkeys((*filters, *(f"{path}:meta" for path in paths))))
 
 
 def _drop_overwritten(
