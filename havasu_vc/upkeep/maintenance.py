@@ -129,20 +129,28 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
             if folder.marker not in TABLES or folder.internals in seen:
                 continue
             seen.add(folder.internals)
-            view = repo.view(folder, revision.name)
-            with repo.settings.open_engine(view.size if full else 0) as engine:
+            view, where = repo.view(folder, revision.name), f"{path} at {revision.name}"
+            try:
+                size = view.size if full else 0
+            except HavasuError as error:  # not even its description can be read
+                yield _problem(where, error)
+                continue
+            with repo.settings.open_engine(size) as engine:
                 try:
                     if full and engine.apart:
                         view = as_seen(view)
                     for each in findings_in(view, engine, full=full, checked=checked):
-                        where = f"{each.where} at {revision.name}"
-                        yield Problem(where, each.message, _beside_fsck(each.hint))
+                        place = f"{each.where} at {revision.name}"
+                        yield Problem(place, each.message, _beside_fsck(each.hint))
                 except HavasuError as error:
                     # A cluster that fails says nothing of the data; a process may die of it.
                     if isinstance(error, EngineError) and engine.distributed:
                         raise
-                    told = _beside_fsck((*error.hints, None)[0])
-                    yield Problem(f"{path} at {revision.name}", error.message, told)
+                    yield _problem(where, error)
+
+
+def _problem(where: str, error: HavasuError) -> Problem:
+    return Problem(where, error.message, _beside_fsck((*error.hints, None)[0]))
 
 
 def _beside_fsck(hint: str | None) -> str | None:

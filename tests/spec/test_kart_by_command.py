@@ -299,7 +299,7 @@ EVERY: list[tuple[Column, Any, Any]] = [
     (column("money", "numeric", precision=8, scale=4), "1234.5678", "1234.5678"),
     (column("words", "text", length=3), "longer than three", "longer than three"),
     (column("time", "time"), "12:34:56.5", "12:34:56.5"),
-    (column("utc", "timestamp", timezone="UTC"), "2018-11-05T10:20:30", "2018-11-05T10:20:30"),
+    (column("utc", "timestamp", timezone="UTC"), "2018-11-05T10:20:30", "2018-11-05T10:20:30Z"),
     (column("local", "timestamp"), "2018-11-05T10:20:30.12", "2018-11-05T10:20:30.12"),
 ]
 
