@@ -46,7 +46,7 @@ from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
 from havasu_vc.checkouts.living_standing import (
     can_stay,
     change_keys,
-    same_columns,
+    same_form,
     stands_apart,
     stands_as,
 )
@@ -501,9 +501,7 @@ def write_as_edits(
     """
     before, layer = layer_of(file, old), layer_of(file, new)
     seen, part = file.look(before), part_of(repo, file, old)
-    alike = seen is not None and seen.is_whole and same_columns(before, layer)
-    # A table says its system where its geometries are declared, so another one makes it anew.
-    alike = alike and old.header.crs == new.header.crs
+    alike = seen is not None and seen.is_whole and same_form(before, layer)
     passed_over = 0
     if alike and seen is not None and old.header.meta != new.header.meta:
         file.describe(seen, layer)

@@ -48,12 +48,14 @@ from havasu_vc.repo.spatial_filters import (
     rows_inside,
     write_spatial_filter,
 )
+from havasu_vc.store.trees import DatasetFolder
 
 __all__ = [
     "choose_datasets",
     "create_living",
     "limit_living",
     "make_table_anew",
+    "require_datasets",
     "set_spatial_filter",
     "unnoticed",
 ]
@@ -176,6 +178,21 @@ def limit_living(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -
         held.limited_anew = True
 
 
+def require_datasets(
+    repo: OpenRepo, revision: str, take: Sequence[str], leave: Sequence[str]
+) -> dict[str, DatasetFolder]:
+    """Return the datasets of a revision; raise where it lacks one that is chosen or left out."""
+    known = repo.folders(repo.head() if revision == "HEAD" else repo.resolve(revision))
+    for path in (*take, *leave):
+        if path not in known or not (known[path].marker in TABLES or is_tile_set(known[path])):
+            what = "" if path in take else " to leave out"
+            raise InvalidArgumentError(
+                f"No dataset {path}{what} at {revision}",
+                hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
+            )
+    return known
+
+
 def choose_datasets(
     repo: OpenRepo, take: Sequence[str], leave: Sequence[str], *, discard: bool = False
 ) -> None:
@@ -185,14 +202,7 @@ def choose_datasets(
     """
     from havasu_vc.merging import require_calm
 
-    git, known = repo.git, repo.folders(repo.head())
-    for path in (*take, *leave):
-        if path not in known or not (known[path].marker in TABLES or is_tile_set(known[path])):
-            what = "" if path in take else " to leave out"
-            raise InvalidArgumentError(
-                f"No dataset {path}{what} at HEAD",
-                hints=(*nearest(path, known), "`havasu-vc data ls` lists the datasets"),
-            )
+    git, known = repo.git, require_datasets(repo, "HEAD", take, leave)
     if both := set(take) & set(leave):
         raise InvalidArgumentError(f"{min(both)} is to be checked out, and not to be")
     require_calm(repo)

@@ -14,7 +14,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.repo.opened import OpenRepo
 
-__all__ = ["can_stay", "change_keys", "changed_among", "same_columns", "stands_apart", "stands_as"]
+__all__ = ["can_stay", "change_keys", "changed_among", "same_form", "stands_apart", "stands_as"]
 
 
 def can_stay(file: LivingStore, edits: LayerEdits, old: Dataset, new: Dataset) -> bool:
@@ -70,15 +70,17 @@ def stands_as(edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset) -> bo
     return (
         seen.is_whole
         and "crs" not in seen.said
-        and same_columns(edits.layer, layer)
+        and same_form(edits.layer, layer)
         and bool(new.key)
         and seen.distrusted is None
-        and old.header.crs == new.header.crs
     )
 
 
-def same_columns(old: Layer, new: Layer) -> bool:
-    """Whether a table of one version has the columns of another."""
+def same_form(old: Layer, new: Layer) -> bool:
+    """Whether a table of one version has the columns of another, and its systems.
+
+    A table says its system where its geometries are declared, so another one makes it anew.
+    """
     ids = [[field.id for field in each.schema.fields] for each in (old, new)]
     return (
         old.schema.names == new.schema.names
@@ -86,4 +88,5 @@ def same_columns(old: Layer, new: Layer) -> bool:
         and old.fid == new.fid
         and ids[0] == ids[1]
         and old.schema.identifier_ids == new.schema.identifier_ids
+        and old.header.crs == new.header.crs
     )

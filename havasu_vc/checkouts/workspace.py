@@ -136,6 +136,14 @@ class Workspace:
         set_up(self._repo)
         return create_living(self._repo, location, anew=anew, discard=discard)
 
+    def require_datasets(
+        self, take: Sequence[str], leave: Sequence[str], revision: str = "HEAD"
+    ) -> None:
+        """Raise where a revision lacks a dataset that is to be chosen or left out."""
+        from havasu_vc.checkouts.living_making import require_datasets
+
+        require_datasets(self._repo, revision, take, leave)
+
     def choose_datasets(
         self, take: Sequence[str], leave: Sequence[str], *, discard: bool = False
     ) -> None:

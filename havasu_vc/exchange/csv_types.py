@@ -447,6 +447,8 @@ def _first_misfit(column: pa.Array, type_: Type) -> int | None:
     if type_ is Primitive.STRING:
         return None
     if isinstance(type_, Struct | List | Map):
+        if _reads(column, type_):  # as nearly always, and all at once
+            return None
         texts = (column.slice(at, 1) for at in range(len(column)))
         return next((at for at, text in enumerate(texts) if not _reads(text, type_)), None)
     filled = pc.and_(pc.is_valid(column), pc.not_equal(column, "").fill_null(False))

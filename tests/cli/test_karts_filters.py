@@ -8,28 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import invoke, succeed
+from tests.cli.test_to_karts_letter import make, write
 from tests.support.git import run_git
 from tests.support.templates import again
 
 
-def _write(repo: Path, statement: str) -> None:
-    with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
-        file.execute(statement)
-
-
-def _make(repo: Path) -> None:
-    csv_file = repo.parent / "table.csv"
-    csv_file.write_text("id,name\n1,one\n2,two\n3,three\n")
-    succeed(invoke(["init", "--kart", repo]))
-    succeed(invoke(["-C", repo, "import", csv_file, "--primary-key", "id"]))
-    succeed(invoke(["-C", repo, "create-workingcopy", "copy.gpkg"]))
-    _write(repo, "UPDATE \"table\" SET name = 'uno' WHERE id = 1")
-    succeed(invoke(["-C", repo, "commit", "-m", "Uno"]))
-
-
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    again(("karts-filters",), _make, tmp_path / "repo")
+    again(("to-karts-letter",), make, tmp_path / "repo")
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
     return tmp_path / "repo"
 
@@ -44,14 +30,14 @@ def _name_of_two(repo: Path) -> str:
     [("t*", "two"), ("*:feature:2", "two"), ("table:", "two"), ("tabl?", "zwei"), ("x*", "zwei")],
 )
 def test_restore_takes_karts_patterns(repo: Path, given: str, expected: str) -> None:
-    _write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
     assert succeed(invoke(["-C", repo, "restore", given])).stdout == "Updating copy.gpkg ...\n"
     assert _name_of_two(repo) == expected
 
 
 def test_rows_are_restored_and_the_title_stays_edited(repo: Path) -> None:
     """Kart drops it as well, and says nothing of it."""
-    _write(repo, "UPDATE gpkg_contents SET identifier = 'T' WHERE table_name = 'table'")
+    write(repo, "UPDATE gpkg_contents SET identifier = 'T' WHERE table_name = 'table'")
     succeed(invoke(["-C", repo, "restore", "table:feature:2"]))
     with closing(sqlite3.connect(repo / "copy.gpkg")) as file:
         title = "SELECT identifier FROM gpkg_contents WHERE table_name = 'table'"
@@ -73,6 +59,6 @@ def test_of_several_messages_of_a_merge_the_last_counts(repo: Path) -> None:
 
 
 def test_nothing_moves_before_a_choice_of_datasets_is_met(repo: Path) -> None:
-    _write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
+    write(repo, "UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
     refused = invoke(["-C", repo, "checkout", "-b", "new", "--not-dataset=table"])
     assert refused.exit_code == 29 and "new" not in run_git("branch", cwd=repo)

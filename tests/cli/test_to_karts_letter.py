@@ -19,7 +19,7 @@ SHOPS = "id,name\n1,one\n2,two\n3,three\n"
 EDITED = 'SELECT name FROM "table" WHERE id = 2'
 
 
-def _make(repo: Path) -> None:
+def make(repo: Path) -> None:
     csv_file = repo.parent / "table.csv"
     csv_file.write_text(SHOPS)
     succeed(invoke(["init", "--kart", repo]))
@@ -31,7 +31,7 @@ def _make(repo: Path) -> None:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    again(("to-karts-letter",), _make, tmp_path / "repo")
+    again(("to-karts-letter",), make, tmp_path / "repo")
     return tmp_path / "repo"
 
 

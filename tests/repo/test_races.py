@@ -97,11 +97,8 @@ def test_a_commit_in_between_is_not_lost(
     assert list(repo.fsck(full=True)) == []
 
 
-def test_an_edit_that_another_process_made_first_makes_no_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
-    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+def overtaken(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have another process commit just before the next commit is made."""
     original = Transaction.commit
 
     def late(*arguments: Any, **options: Any) -> Any:
@@ -110,6 +107,14 @@ def test_an_edit_that_another_process_made_first_makes_no_commit(
         return original(*arguments, **options)
 
     monkeypatch.setattr(Transaction, "commit", late)
+
+
+def test_an_edit_that_another_process_made_first_makes_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    overtaken(repo, monkeypatch)
     result = repo.write("points", pa.table({"id": [50], "name": ["others"]}))
 
     assert result.commit is None
@@ -135,14 +140,7 @@ def test_rows_that_another_process_changed_first_are_not_counted(
     release = points(100).to_pylist()
     release[50]["name"], release[51]["name"] = "others", "mine"
     file = write(tmp_path / "release.parquet", pa.Table.from_pylist(release, points(1).schema))
-    original = Transaction.commit
-
-    def late(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.undo()
-        others(repo.path)
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(Transaction, "commit", late)
+    overtaken(repo, monkeypatch)
     told = PART[what](repo, file)
 
     made = [batch.counts for diff in repo.diff("HEAD^...HEAD") for batch in diff.changes]
@@ -154,14 +152,7 @@ def test_two_values_of_one_cell_are_named_by_key_and_column(
 ) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
-    original = Transaction.commit
-
-    def late(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.undo()
-        others(repo.path)
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(Transaction, "commit", late)
+    overtaken(repo, monkeypatch)
     with pytest.raises(ConflictError, match=r"points: .*\(1 conflict: id = 50, column name\)"):
         repo.write("points", pa.table({"id": [50, 51], "name": ["mine", "mine"]}))
 

@@ -33,7 +33,7 @@ from havasu_vc.cli.options import (
     spatial_filter_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.records import dataclass
 from havasu_vc.transfer import CopyRequest
 from havasu_vc.writers.commits import ABBREVIATED
@@ -255,13 +255,9 @@ class _Here:
         """Raise before anything moves, as Kart does, where a choice of datasets cannot be met."""
         revision = self.names[0] if self.names else "HEAD"
         try:
-            known = repo.datasets(revision)
+            repo.workspace.require_datasets(self.take, self.leave, revision)
         except RevisionNotFoundError:
             return  # a branch that only a remote has, perhaps
-        for path in (*self.take, *self.leave):
-            if path not in known:
-                what = "" if path in self.take else " to leave out"
-                raise InvalidArgumentError(f"No dataset {path}{what} at {revision}")
         if self.leave and not self.discard and repo.workspace.living is not None:
             repo.workspace.require_clean_in_karts()
 
