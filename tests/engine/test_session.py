@@ -149,6 +149,10 @@ def test_a_master_that_does_not_answer_is_the_reason() -> None:
     assert str(error).endswith(" on local: Invalid maximum heap size: -Xmx1z")
 
 
-def test_an_archive_that_is_not_there_is_named_before_anything_starts(tmp_path: Path) -> None:
+def test_an_archive_that_is_not_there_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A session that a test before has started would be taken as it is.
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     with pytest.raises(EngineError, match=r"no file nowhere.tar.gz, which havasu.spark.archives"):
         start_session("spark://127.0.0.1:1", {}, tmp_path, "nowhere.tar.gz#environment")
