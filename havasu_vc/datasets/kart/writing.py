@@ -82,11 +82,11 @@ class FeatureChanges:
         """
         if not self._count:
             return tree
-        inside = partial(read_named, sink) if folders is None else folders.inside
-        root = _Folder(inside, bytes.fromhex(tree) if tree else None)
+        there = _There.of(sink, folders)
+        root = _Folder(there.inside, bytes.fromhex(tree) if tree else None)
         stack: list[tuple[bytes, _Folder]] = [(b"", root)]
         for rows in self._ranges():
-            stack = _put(sink, inside, stack, rows, None if folders is None else folders.bring)
+            stack = _put(sink, there, stack, rows)
             if self._runs:
                 release_free_memory()
         while len(stack) > 1:
@@ -126,6 +126,23 @@ class FeatureChanges:
             starts = stops
             if any(map(len, pieces)):
                 yield _joined(pieces).by_folder()
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """The folders that stand, as they are looked into."""
+
+    inside: Inside
+    taken: Inside
+    """Of a folder of rows, which is looked into for the last time."""
+    bring: Callable[[Sequence[bytes]], None] | None
+
+    @classmethod
+    def of(cls, sink: ObjectSink, folders: Folders | None) -> _There:
+        if folders is None:
+            read = partial(read_named, sink)
+            return cls(read, read, None)
+        return cls(folders.inside, folders.taken, folders.bring)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,27 +277,21 @@ _Stack = list[tuple[bytes, _Folder]]
 """The folders that are open, from the outermost in, by name."""
 
 
-def _put(
-    sink: ObjectSink,
-    inside: Inside,
-    stack: _Stack,
-    rows: _Rows,
-    bring: Callable[[Sequence[bytes]], None] | None = None,
-) -> _Stack:
+def _put(sink: ObjectSink, there: _There, stack: _Stack, rows: _Rows) -> _Stack:
     """Put changes by folder into their folders."""
     folders, ends = rows.folders, rows.ends.tolist()
     names = [rows.names[start:stop] for start, stop in pairwise(ends)]
     ids = [rows.ids[at : at + 20] for at in range(0, 20 * len(rows), 20)]
     cuts = [0, *(np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()]
     for place, (start, stop) in enumerate(pairwise([*cuts, len(rows)])):
-        if bring is not None and place % FOLDERS_TOGETHER == 0:
-            bring(folders[cuts[place : place + FOLDERS_TOGETHER]].tolist())
-        stack = _moved(sink, inside, stack, bytes(folders[start]))
+        if there.bring is not None and place % FOLDERS_TOGETHER == 0:
+            there.bring(folders[cuts[place : place + FOLDERS_TOGETHER]].tolist())
+        stack = _moved(sink, there, stack, bytes(folders[start]))
         stack[-1][1].put_files(names[start:stop], ids[start:stop])
     return stack
 
 
-def _moved(sink: ObjectSink, inside: Inside, stack: _Stack, path: bytes) -> _Stack:
+def _moved(sink: ObjectSink, there: _There, stack: _Stack, path: bytes) -> _Stack:
     """Close folders that are done with and open those on the way to a path."""
     parts = path.split(b"/")
     common = 0
@@ -288,7 +299,8 @@ def _moved(sink: ObjectSink, inside: Inside, stack: _Stack, path: bytes) -> _Sta
         common += 1
     while len(stack) > common + 1:
         _close(sink, stack)
-    for part in parts[common:]:
+    for depth, part in enumerate(parts[common:], common + 1):
+        inside = there.taken if depth == len(parts) else there.inside
         stack.append((part, _Folder(inside, stack[-1][1].tree(part))))
     return stack
 
