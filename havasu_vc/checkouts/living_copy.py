@@ -53,7 +53,7 @@ from havasu_vc.checkouts.living_following import (
     uncommitted,
     write_as_edits,
 )
-from havasu_vc.checkouts.living_place import LivingPlace, setting
+from havasu_vc.checkouts.living_place import LivingPlace, left_out, setting
 from havasu_vc.checkouts.living_shown import (
     require_none_hidden,
     shown_counts,
@@ -61,6 +61,7 @@ from havasu_vc.checkouts.living_shown import (
 )
 from havasu_vc.checkouts.living_standing import can_stay, changed_among
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
+from havasu_vc.datasets.commit_plans import MergedTree, files_beside
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -257,11 +258,12 @@ class LivingCopy:
     def _edits(
         self, file: LivingStore, base: Base, paths: Sequence[str] = ()
     ) -> dict[str, LayerEdits]:
+        without = left_out(self._repo.git) if paths else ()
         for path in paths:
-            if path not in base.views:
+            if path not in base.views and path not in without:
                 raise DatasetNotFoundError(path)
         found = {}
-        for path in paths or base.views:
+        for path in [each for each in paths if each in base.views] if paths else base.views:
             edits = read_layer(self._repo, file, base.views[path])
             if not edits.is_empty:
                 found[path] = edits
@@ -331,18 +333,28 @@ class LivingCopy:
                 held.dropped.update(found)  # HEAD has all of it
             elif not request.dry_run:
                 text = request.message or f"Edit {', '.join(found)}"
-                commit = transaction.commit(changed, text, removed=removed)
+                beside = self._attached(transaction, removed)
+                commit = transaction.commit(changed, text, removed=removed, merge=beside)
                 held.committed = found
                 held.as_is = self._moved_alone(base, transaction, commit)
         if nothing and not request.dry_run:
             raise nothing_edited(request.filters)
         counts = {edit.path: edit.counts for edit in changed} | transaction.recounted
-        counts |= {path: found[path].counts for path in removed}
+        counts = dict(sorted((counts | {path: found[path].counts for path in removed}).items()))
         meta = {edit.path: edit.meta for edit in changed}
         meta |= {path: tuple(each.name for each in found[path].meta) for path in removed}
         return CommitResult(
             commit, repo.head_branch, counts, tuple(notes), meta, hidden=held.now_outside
         )
+
+    def _attached(self, transaction: Transaction, removed: Sequence[str]) -> MergedTree | None:
+        """Return how the files beside datasets go with these, as Kart's attachments do."""
+        head = transaction.head.commit
+        if head is None or not (removed and self._repo.git.follows_kart):
+            return None
+        tree, objects = self._repo.resolve(head).tree, self._repo.git.objects
+        files = [file for path in removed for file in files_beside(objects, tree, path)]
+        return MergedTree(dict.fromkeys(files), {}, ()) if files else None
 
     @contextmanager
     def taking(self, dry_run: bool = False) -> Iterator[Held]:

@@ -13,10 +13,10 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.store.commits import Commit
-from havasu_vc.store.objects import Signature, object_id
-from havasu_vc.store.trees import Change, Existing
+from havasu_vc.store.objects import ObjectSource, Signature, object_id
+from havasu_vc.store.trees import Change, Existing, entries, find_entry
 
-__all__ = ["CommitPlan", "MergedTree", "edit_changes"]
+__all__ = ["CommitPlan", "MergedTree", "edit_changes", "files_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +109,13 @@ def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
         for path, data in edit.blobs.items():
             changes[f"{folder}/{path}"] = data
     return changes
+
+
+def files_beside(objects: ObjectSource, tree: str, path: str) -> dict[str, Existing]:
+    """Return the files and folders in the folder of a dataset that are the user's own, by path."""
+    found = find_entry(objects, tree, path)
+    return {
+        f"{path}/{entry.name}": Existing(entry.id, "tree" if entry.is_tree else "blob", entry.mode)
+        for entry in (() if found is None else entries(objects, found.id))
+        if entry.name not in TABLES
+    }

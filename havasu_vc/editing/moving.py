@@ -12,14 +12,14 @@ import shlex
 from collections.abc import Sequence
 
 from havasu_vc.checkouts import Workspace
-from havasu_vc.datasets.commit_plans import MergedTree
+from havasu_vc.datasets.commit_plans import MergedTree, files_beside
 from havasu_vc.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     InvalidNameError,
     UncommittedChangesError,
 )
-from havasu_vc.model.names import TABLES, check_dataset_path
+from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
@@ -27,8 +27,6 @@ from havasu_vc.store.trees import (
     Change,
     DatasetFolder,
     Existing,
-    entries,
-    find_entry,
 )
 
 __all__ = ["move_dataset", "remove_datasets"]
@@ -48,9 +46,9 @@ def move_dataset(
         check_dataset_path(new, [other for other in transaction.folders if other != path])
         _require_unedited(repo, [path])
         files: dict[str, Change] = {}
-        for name, blob in _beside(repo, transaction, path):
-            files[f"{path}/{name}"] = None
-            files[f"{new}/{name}"] = blob
+        for file, blob in _beside(repo, transaction, path).items():
+            files[file] = None
+            files[new + file.removeprefix(path)] = blob
         moved = MergedTree(files, {path: None, new: folder.internals}, (), {new: folder.marker})
         _hold_policy(repo, transaction, {path: new})
         commit = transaction.commit([], message or f"Move {path} to {new}", merge=moved)
@@ -69,9 +67,7 @@ def remove_datasets(
         for path in paths:
             _folder(transaction, path)
         _require_unedited(repo, paths)
-        beside = [
-            f"{path}/{name}" for path in paths for name, _ in _beside(repo, transaction, path)
-        ]
+        beside = [file for path in paths for file in _beside(repo, transaction, path)]
         attached = None
         if beside and repo.git.follows_kart:
             attached, beside = MergedTree(dict.fromkeys(beside), {}, ()), []
@@ -122,12 +118,5 @@ def _hold_policy(
         repo.check_moves(repo, moves, repo.resolve(transaction.head.commit))
 
 
-def _beside(repo: OpenRepo, transaction: Transaction, path: str) -> list[tuple[str, Existing]]:
-    """Return the files and folders in the folder of a dataset that are the user's own."""
-    tree = repo.resolve(str(transaction.head.commit)).tree
-    found = find_entry(repo.git.objects, tree, path)
-    return [
-        (entry.name, Existing(entry.id, "tree" if entry.is_tree else "blob", entry.mode))
-        for entry in (() if found is None else entries(repo.git.objects, found.id))
-        if entry.name not in TABLES
-    ]
+def _beside(repo: OpenRepo, transaction: Transaction, path: str) -> dict[str, Existing]:
+    return files_beside(repo.git.objects, repo.resolve(str(transaction.head.commit)).tree, path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.checkouts import working_copy
+from havasu_vc.checkouts import left_out, working_copy
 from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import equal_rows, pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -170,6 +170,7 @@ def _restore_as_edits(
         now, before = transaction.folders, repo.folders(then)
         paths = sorted(now.keys() | before.keys())
         wanted.check(paths)
+        without = left_out(repo.git)
         views: dict[str, Dataset] = {}
         counts: dict[str, ChangeCounts] = {}
         meta: dict[str, tuple[str, ...]] = {}
@@ -177,6 +178,9 @@ def _restore_as_edits(
             filter_ = wanted.of(path)
             mine, other = now.get(path), before.get(path)
             if filter_ is None or (mine and other and mine.internals == other.internals):
+                continue
+            if path in without:
+                repo.settings.note(f"{path} is left out of the working copy, so it stays as it is")
                 continue
             if mine is None or other is None or mine.marker != other.marker:
                 raise InvalidArgumentError(

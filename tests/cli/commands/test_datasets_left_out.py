@@ -165,3 +165,22 @@ def test_settings_stay_where_no_dataset_comes(repo: Path, monkeypatch: pytest.Mo
     refused = invoke(["-C", repo, "import", repo.parent / "points.csv", *words])
     assert refused.exit_code != 0 and "the disk is full" in refused.output
     assert "dataset.three" not in run_git("config", "--file", str(config(repo)), "--list", cwd=repo)
+
+
+@pytest.mark.few(1)
+def test_restoring_passes_over_them(repo: Path) -> None:
+    sql(repo, "UPDATE one SET name = 'eins' WHERE id = 1")
+    sql(repo, "UPDATE two SET name = 'zwei' WHERE id = 2")
+    succeed(invoke(["-C", repo, "commit", "-m", "Both"]))
+    succeed(invoke(["-C", repo, "checkout", "--not-dataset", "one"]))
+    sql(repo, "UPDATE two SET name = 'drei' WHERE id = 3")
+    if (repo / ".kart").exists():  # elsewhere edits are not overwritten
+        succeed(invoke(["-C", repo, "restore", "-s", "main"]))
+        assert status(repo)["changes"] == {}
+    else:
+        succeed(invoke(["-C", repo, "restore"]))
+    succeed(invoke(["-C", repo, "restore", "one"]))
+    told = succeed(invoke(["-C", repo, "restore", "-s", "HEAD^"]))
+    assert "one is left out of the working copy, so it stays as it is" in told.stderr
+    assert status(repo)["changes"] == {"two": {"feature": {"updates": 1}}}
+    assert tables(repo) == ["two"]

@@ -242,6 +242,12 @@ def test_metadata_goes_in_from_a_geopackage_and_stands_in_the_working_copy(
     assert sql(repo, asked) == [("described", XML, "http://www.isotc211.org/2005/gmd")]
     assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
 
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database, database:
+        database.execute("DROP TABLE described")
+    succeed(invoke(["-C", repo, "commit", "-m", "Gone"]))
+    left = run_git("--git-dir", ".kart", "ls-tree", "-r", "--name-only", "HEAD", cwd=repo)
+    assert "described" not in left, "attachments go with their dataset, as in Kart"
+
 
 def made_by_gdal(repo: Path, table: str, crs: str) -> str:
     """Have GDAL write a table of a point into the working copy; return what its system is there."""
