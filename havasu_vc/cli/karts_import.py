@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.exchange.addresses import short_place
+from havasu_vc.exchange.addresses import table_place
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.transfer import ImportRequest
 
@@ -19,7 +19,7 @@ def import_lines(result: ImportResult, source: str, seconds: float) -> Iterator[
     """Yield Kart's lines of an import that took so long."""
     yield "Starting git-fast-import..."
     for path, table in result.understood.items():
-        layer = f"{short_place(source)}:{table.layer}"
+        layer = table_place(source, table.layer)
         yield f"Importing {table.rows:,} features from {layer} to {path}/ ..."
         yield f"Added {table.rows:,} Features to index in {seconds:.1f}s"
         yield f"Overall rate: {table.rows / max(seconds, 0.1):.0f} features/s)"

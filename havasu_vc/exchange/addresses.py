@@ -23,6 +23,7 @@ __all__ = [
     "same_schema",
     "short_place",
     "shown_place",
+    "table_place",
 ]
 
 _FORM = "postgresql://USER@HOST/DATABASE/SCHEMA"
@@ -154,3 +155,18 @@ def parse_address(text: str) -> Address:
     connection = f"postgresql:{netloc}" + (f"?{parts.query}" if parts.query else "")
     secret = bool(colon) or any(key in _SECRET for key, _ in asked)
     return Address(connection, path[1], shown, text, secret)
+
+
+def table_place(text: str, table: str) -> str:
+    """Return where a table is as Kart says it: on a server by its address, without a user.
+
+    >>> table_place("postgresql://ana:secret@host/gis/maps", "roads")
+    'postgresql://host/gis/maps/roads'
+    >>> table_place("data/roads.gpkg", "roads")
+    'roads.gpkg:roads'
+    """
+    if not is_address(text):
+        return f"{short_place(text)}:{table}"
+    scheme, _, rest = text.partition("://")
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.rstrip('/')}/{table}"

@@ -1,6 +1,7 @@
-"""Tables of a schema in PostgreSQL as sources: `postgresql://USER@HOST/DATABASE/SCHEMA`.
+"""Tables and views of a schema in PostgreSQL as sources: `postgresql://USER@HOST/DATABASE/SCHEMA`.
 
-A table is read in one transaction, so as it stands at one time, some pages of it after the other.
+A table is read in one transaction, so as it stands at one time, some pages of it after the other,
+and of one in partitions some pages of each. A view, which has no pages, is read at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from havasu_vc.exchange.layout import (
     stored_batches,
 )
 from havasu_vc.exchange.ogr_formats import quoted
-from havasu_vc.exchange.postgis_seen import columns_of, field_of, oid_of
+from havasu_vc.exchange.postgis_seen import columns_of, field_of
 from havasu_vc.exchange.postgis_server import (
     Server,
     connected,
@@ -61,6 +62,8 @@ class PostgisSource:
     """The columns as they are read."""
     systems: tuple[int, ...]
     """The number of the system of each; 0 for none."""
+    declared: Mapping[str, str]
+    """Types in SQL that columns are declared with."""
     description: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -74,12 +77,12 @@ class PostgisSource:
 
 
 def table_names(location: str) -> list[str]:
-    """Return the names of the tables of a schema."""
+    """Return the names of the tables and views of a schema."""
     address = parse_address(location)
     with connected(address) as server:
         rows = server.rows(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition "
             "AND c.relname !~ '^_(havasu_vc|kart|sno)_' ORDER BY c.relname",
             (address.schema,),
         )
@@ -105,10 +108,12 @@ def open_tables(
 
 
 def _open(server: Server, location: str, table: str, options: SourceOptions) -> PostgisSource:
-    oid = oid_of(server, server.address.schema, table) or 0
+    place = f"{quoted(server.address.schema)}.{quoted(table)}"
+    oid = int(server.one(f"SELECT {literal(place)}::regclass::oid::int8"))
     crs = CrsNames(options.crs)
-    fields, systems, geometries = [], [], {}
+    fields, systems, geometries, declared = [], [], {}, {}
     for column in columns_of(server, oid):
+        declared[column.name] = column.type
         field = field_of(column)
         srid = 0
         if field.geometry is not None:
@@ -127,7 +132,6 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     names = set(layout.schema.names)
     chosen = [place for place, field in enumerate(numbered) if field.name in names]
-    place = f"{quoted(server.address.schema)}.{quoted(table)}"
     return PostgisSource(
         name=table,
         schema=layout.schema,
@@ -140,6 +144,7 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
         layout=layout,
         fields=tuple(numbered[place] for place in chosen),
         systems=tuple(systems[place] for place in chosen),
+        declared=declared,
     )
 
 
@@ -202,20 +207,24 @@ def _read(
     picked = ", ".join(out_expression(field, quoted(field.name)) for field in fields)
     with connected(address, snapshot=True) as server:
         see_postgis(server)
-        pages = int(
-            server.one(
-                f"SELECT pg_relation_size({literal(place)}::regclass) / "
-                "current_setting('block_size')::int"
-            )
-        )
-        for start in range(0, pages, _PAGES):
-            query = (
-                f"SELECT {picked} FROM {place} WHERE ctid >= '({start},0)' "
-                f"AND ctid < '({start + _PAGES},0)'"
-            )
-            texts = parse_csv(server.copy_out(query), len(fields))
+        for rows in _pieces(server, place):
+            texts = parse_csv(server.copy_out(f"SELECT {picked} FROM {place}{rows}"), len(fields))
             arrays = [
                 stored_column(field, values, srid)
                 for field, values, srid in zip(fields, texts, systems, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
+
+
+def _pieces(server: Server, place: str) -> Iterator[str]:
+    """Yield conditions that rows of a table are read by, one after the other."""
+    kind, pages = server.rows(
+        "SELECT c.relkind::text, greatest(pg_relation_size(c.oid), (SELECT max(pg_relation_size("
+        "relid)) FROM pg_partition_tree(c.oid))) / current_setting('block_size')::int "
+        f"FROM pg_class c WHERE c.oid = {literal(place)}::regclass"
+    )[0]
+    if kind == "v":
+        yield ""
+        return
+    for start in range(0, int(pages), _PAGES):
+        yield f" WHERE ctid >= '({start},0)' AND ctid < '({start + _PAGES},0)'"

@@ -34,7 +34,7 @@ from havasu_vc.errors import (
     SchemaViolationError,
     UnsupportedTypeError,
 )
-from havasu_vc.exchange.addresses import short_place, shown_place
+from havasu_vc.exchange.addresses import short_place, shown_place, table_place
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
@@ -327,7 +327,8 @@ def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]], *, of
     file = short_place(request.place)
     if len(chosen) == 1:
         source, path = chosen[0]
-        return f"Import from {file}:{source.name} to {path}/"
+        of = table_place(request.place, source.name) if of_kart else f"{file}:{source.name}"
+        return f"Import from {of} to {path}/"
     if of_kart:
         listed = (
             f" * {path}/" if path == source.name else f" * {path} (from {source.name})"

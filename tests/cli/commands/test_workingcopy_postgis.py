@@ -13,6 +13,7 @@ import shapely
 
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.examples import some
+from tests.support.git import run_git
 from tests.support.postgres import PostgresServer, has_postgis, postgres
 from tests.support.templates import copy_tree
 
@@ -293,6 +294,43 @@ def test_tables_are_imported(run: Run, server: PostgresServer, edit: Callable[..
     )
     assert here == there
     clean(run)
+
+
+def test_views_and_partitions_are_imported_as_they_are_declared(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    server.run(
+        "DROP SCHEMA IF EXISTS listed CASCADE",
+        "CREATE SCHEMA listed",
+        "CREATE TABLE listed.parts (id int, name varchar(7), code char(3), rank smallint) "
+        "PARTITION BY RANGE (id)",
+        "CREATE TABLE listed.low PARTITION OF listed.parts FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE listed.high PARTITION OF listed.parts FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO listed.parts SELECT i, 'n' || i, 'abc', i FROM generate_series(1, 15) i",
+        "CREATE VIEW listed.seen AS SELECT id, name FROM listed.parts WHERE id > 5",
+    )
+    repo, address = tmp_path / "repo", server.address("listed")
+    succeed(invoke(["init", "--kart", "--bare", repo]))
+    for name, rows in (("parts", 15), ("seen", 10)):
+        taken = succeed(
+            invoke(["-C", repo, "import", address, "--layer", name, "--primary-key", "id"])
+        )
+        assert f"{rows} rows" in taken.output
+        told = json.loads(
+            succeed(invoke(["-C", repo, "diff", "[EMPTY]...HEAD", "-o", "json"])).stdout
+        )
+        assert len(told["kart.diff/v1+hexwkb"][name]["feature"]) == rows
+    shown = ["meta", "get", "parts", "schema.json", "-o", "json"]
+    columns = json.loads(succeed(invoke(["-C", repo, *shown])).stdout)["parts"]["schema.json"]
+    said = {
+        each["name"]: (each["dataType"], each.get("length", each.get("size"))) for each in columns
+    }
+    assert said == {
+        "id": ("integer", 32), "name": ("text", 7), "code": ("text", 3), "rank": ("integer", 16)
+    }  # fmt: skip
+    subject = run_git("log", "-1", "--format=%s", cwd=repo).strip()
+    place = address.partition("@")[2].partition("?")[0]
+    assert subject == f"Import from postgresql://{place}/seen to seen/", "as Kart says it"
 
 
 @pytest.mark.thorough
