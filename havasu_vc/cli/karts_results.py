@@ -38,6 +38,8 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("tag", "Made tag '.*'", ""),
     ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
     ("clone", "Cloned into .*", ""),
+    ("push", "Everything is at .* already", "Everything up-to-date"),
+    ("push", "Would push to (.*)", r"To \1"),
     ("fsck", "Everything is sound", "✔︎ Everything looks good"),
     ("commit", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
     ("conflicts", "No conflicts(; .*)?", ""),

@@ -92,6 +92,8 @@ class PushResult:
     """Data files that went."""
     size: int = 0
     """Their bytes."""
+    followed: tuple[tuple[str, str], ...] = ()
+    """The branches here that follow one there from now on, and which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,8 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     if not changes:
         late = _sent_late(repo, name, [update.commit for update in updates if update.commit])
         _note_moved(repo, name, updates)
-        _follow(repo, request, name, updates)
-        return PushResult(shown, (), len(late), total_size(late))
+        followed = _follow(repo, request, name, updates)
+        return PushResult(shown, (), len(late), total_size(late), followed)
     wanted = sorted({update.commit for update in changes if update.commit})
     with _sent(repo, name, wanted, allow_broken=request.allow_broken) as (sent, claim):
         # From here on refs may move even if nobody is told so.
@@ -148,9 +150,9 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     for line in remote_words(answer):
         repo.settings.note(line)
     _note_moved(repo, name, changes)
-    _follow(repo, request, name, updates)
+    followed = _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
-    return PushResult(shown, lines, len(sent), total_size(sent))
+    return PushResult(shown, lines, len(sent), total_size(sent), followed)
 
 
 def push_data(
@@ -394,11 +396,14 @@ def _freed(repo: OpenRepo, name: str, answer: GitResult) -> bool:
     return False
 
 
-def _follow(repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_Update]) -> None:
-    """Have branches follow what they were pushed to, where that was asked for."""
+def _follow(
+    repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_Update]
+) -> tuple[tuple[str, str], ...]:
+    """Have branches follow what they were pushed to, where that was asked for; return them."""
     automatic = repo.git.config.boolean("push.autoSetupRemote") and not request.refspecs
     if "--set-upstream" not in request.options and not automatic:
-        return
+        return ()
+    followed = []
     prefix = "refs/heads/"
     for update in updates:
         source = update.source
@@ -410,6 +415,8 @@ def _follow(repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_
                 continue
             repo.git.config.set(f"branch.{branch}.remote", name)
             repo.git.config.set(f"branch.{branch}.merge", update.target)
+            followed.append((branch, f"{name}/{update.target.removeprefix(prefix)}"))
+    return tuple(followed)
 
 
 class RemoteFetcher:

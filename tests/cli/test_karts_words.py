@@ -552,6 +552,20 @@ clean: table-import copy.gpkg table:x --primary-key ''
 clean: upgrade .
 clean: upgrade . --in-place
 clean: spatial-filter index '' --dry-run
+remote: push
+remote: push origin main
+remote: push origin main:new
+remote: push -u origin main:new
+remote: push -u origin main
+remote: push --dry-run origin main:new
+remote: push --tags
+remote: push -d origin side
+remote: push origin :refs/tags/v1
+remote: push --force origin easy:side
+remote: fetch
+remote: fetch origin main
+remote: fetch origin main:new
+remote: fetch -v
 """
 
 
@@ -660,6 +674,8 @@ def _make(folder: Path) -> None:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     again(("karts-words",), _make, tmp_path / "made")
+    there = tmp_path / "made" / "remote"  # whose remote is to be beside it, not where it was made
+    run_git("remote", "set-url", "origin", str(there.with_name("clean")), cwd=there)
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
     monkeypatch.setenv("EDITOR", "true")
     for who in ("AUTHOR", "COMMITTER"):
@@ -670,7 +686,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _told(place: Path, line: str, code: int, out: str, err: str) -> str:
     """Return what a command said as it stands in the file."""
     aside = re.compile(
-        r"Usage: |Try '|Writing features|.*UserWarning|"
+        r"Usage: |Try '|Writing features|.*UserWarning|Total \d|"
         r"Warning 1: |Copy-on-write |Currently Kart |For more info, |  +(parser|pieces|super\()"
     )
     lines = [f"$ {line}", f"exit {code}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -183,7 +184,9 @@ def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
     if result.refs:
         invocation.say(f"From {result.remote}", aside=True)
     for line in result.refs:
-        invocation.say(f"  {line}", aside=True)
+        # Before what moved stands what git tells of how it did; nothing if it went on.
+        flag = " " if line[1:2] == " " else "   "
+        invocation.say(f"{flag}{line}", aside=True)
     if result.files:
         invocation.say(f"Fetched {counted(result.files, 'data file')}, {format_size(result.size)}")
 
@@ -313,24 +316,39 @@ def push(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None
         "dryRun": request.dry_run,
     }
     invocation.result("havasu.push/v1", value)
+    if results_on_stdout():
+        for branch, there in result.followed:  # as git tells it, on the stream where Kart has it
+            invocation.say(f"branch '{branch}' set up to track '{there}'.")
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
     if not result.refs:
         if result.files:
             invocation.say(f"Its commits were at {result.remote} already, without that data")
             return
-        invocation.say(f"Everything is at {result.remote} already")
+        invocation.say(f"Everything is at {result.remote} already", aside=True)
         return
-    follows = flags["set_upstream"] and request.remote is not None and not request.dry_run
-    if follows and results_on_stdout():
-        for ref in refs:  # as git tells it, on the stream where Kart has it
-            branch = ref["target"].removeprefix("refs/heads/")
-            name = ref["source"].removeprefix("refs/heads/")
-            invocation.say(f"branch '{name}' set up to track '{request.remote}/{branch}'.")
-    invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}")
+    invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}", aside=True)
+    for line in _moved(refs):
+        invocation.say(line, aside=True)
+
+
+def _moved(refs: Sequence[PushedRef]) -> list[str]:
+    """Return the line of each ref that moved, as git lays them out."""
+    # Wide enough for `old...new`, of ids as short as they can be.
+    ids = (ref["summary"].partition("..")[0] for ref in refs if ".." in ref["summary"])
+    wide = 3 + 2 * max([7, *map(len, ids)])
+    lines = []
     for ref in refs:
-        names = " -> ".join(ref[name].removeprefix("refs/heads/") for name in ("source", "target"))
-        invocation.say(f"  {ref['flag'].strip()} {names}  {ref['summary']}".rstrip())
+        source, target = (_shortened(ref[side]) for side in ("source", "target"))
+        names = f"{source} -> {target}" if source else target
+        # After what happened, why it did.
+        what, bracket, why = ref["summary"].partition(" (")
+        lines.append(f" {ref['flag'] or ' '} {what:{wide}} {names}{bracket}{why}")
+    return lines
+
+
+def _shortened(name: str) -> str:
+    return re.sub("^refs/(heads|tags|remotes)/", "", name)
 
 
 def _ref(line: str) -> PushedRef:
