@@ -36,7 +36,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
-from havasu_vc.model.types import Encoding, Field
+from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 
 __all__ = ["PostgisSource", "open_tables", "table_names"]
@@ -126,7 +126,13 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
         fields.append(field)
         systems.append(srid)
     numbered = tuple(replace(field, id=place) for place, field in enumerate(fields, 1))
-    plain = arrow_schema(Schema(numbered, ()))
+    plain = pa.schema(
+        # What is stored as bytes of one length says only by Arrow's own type that it is a UUID.
+        [
+            each.with_type(pa.uuid()) if field.type is Primitive.UUID else each
+            for each, field in zip(arrow_schema(Schema(numbered, ())), numbered, strict=True)
+        ]
+    )
     hint = _key(server, oid)
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}

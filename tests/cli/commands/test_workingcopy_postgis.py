@@ -302,11 +302,13 @@ def test_views_and_partitions_are_imported_as_they_are_declared(
     server.run(
         "DROP SCHEMA IF EXISTS listed CASCADE",
         "CREATE SCHEMA listed",
-        "CREATE TABLE listed.parts (id int, name varchar(7), code char(3), rank smallint) "
+        "CREATE TABLE listed.parts (id int, name varchar(7), code char(3), rank smallint, u uuid) "
         "PARTITION BY RANGE (id)",
         "CREATE TABLE listed.low PARTITION OF listed.parts FOR VALUES FROM (0) TO (10)",
         "CREATE TABLE listed.high PARTITION OF listed.parts FOR VALUES FROM (10) TO (20)",
-        "INSERT INTO listed.parts SELECT i, 'n' || i, 'abc', i FROM generate_series(1, 15) i",
+        "INSERT INTO listed.parts SELECT i, 'n' || i, 'abc', i, ("
+        "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd3800' || lpad(i::text, 2, '0'))::uuid "
+        "FROM generate_series(1, 15) i",
         "CREATE VIEW listed.seen AS SELECT id, name FROM listed.parts WHERE id > 5",
     )
     repo, address = tmp_path / "repo", server.address("listed")
@@ -326,8 +328,11 @@ def test_views_and_partitions_are_imported_as_they_are_declared(
         each["name"]: (each["dataType"], each.get("length", each.get("size"))) for each in columns
     }
     assert said == {
-        "id": ("integer", 32), "name": ("text", 7), "code": ("text", 3), "rank": ("integer", 16)
+        "id": ("integer", 32), "name": ("text", 7), "code": ("text", 3), "rank": ("integer", 16),
+        "u": ("text", 36),
     }  # fmt: skip
+    again = invoke(["-C", repo, "import", address, "--layer", "parts", "--replace"])
+    assert again.exit_code == 44, "a UUID is text in a Kart dataset, as Kart has it"
     subject = run_git("log", "-1", "--format=%s", cwd=repo).strip()
     place = address.partition("@")[2].partition("?")[0]
     assert subject == f"Import from postgresql://{place}/seen to seen/", "as Kart says it"
