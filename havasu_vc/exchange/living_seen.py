@@ -125,7 +125,10 @@ def look(database: sqlite3.Connection, names: FileNames, layer: Layer) -> Seen |
     fields = tuple(Field(1, column.name, _type_of(column.type)) for column in added)
     # A whole number or a real one has 64 bits here, whatever the word means elsewhere.
     declared = {each.name: each.type for each in added if each.type.upper() not in _WIDE}
-    said = {} if distrusted else _said(database, layer, table)
+    said = _said(database, layer, table)
+    if distrusted:  # who made the table anew wrote its name for a title, and seldom a text
+        none = (None, layer.table, table)
+        said = {item: now for item, now in said.items() if item == "crs" or now not in none}
     return Seen(layer, table, columns, fields, distrusted, fid, declared=declared, said=said)
 
 

@@ -32,7 +32,7 @@ from havasu_vc.exchange.postgis_server import (
     see_postgis,
     stored_column,
 )
-from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.source import Running, SourceOptions
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
@@ -43,6 +43,7 @@ __all__ = ["PostgisSource", "open_tables", "table_names"]
 
 _PAGES = 2048
 """Pages of a table, of 8 kB, that are read at once."""
+_OWN_TYPES: Mapping[str, pa.DataType] = {"uuid": pa.uuid(), "int2": pa.int16()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,18 @@ class PostgisSource:
         fields = tuple(self.fields[place] for place in kept)
         systems = tuple(self.systems[place] for place in kept)
         return [task_of(read_table, self.address, self.name, layout, fields, systems)]
+
+    def read_as(self, schema: Schema, engine: Running) -> PostgisSource:
+        """Return it with UUIDs as text where a dataset has them as such, as Kart's do."""
+        texts = {each.name for each in schema.fields if each.type is Primitive.STRING}
+
+        def told(each: Field) -> Field:
+            is_text = each.type is Primitive.UUID and each.name in texts
+            return replace(each, type=Primitive.STRING) if is_text else each
+
+        made = Schema(tuple(map(told, self.schema.fields)), self.schema.identifier_ids)
+        layout = replace(self.layout, schema=made)
+        return replace(self, schema=made, layout=layout, fields=tuple(map(told, self.fields)))
 
 
 def table_names(location: str) -> list[str]:
@@ -108,12 +121,12 @@ def open_tables(
 
 
 def _open(server: Server, location: str, table: str, options: SourceOptions) -> PostgisSource:
-    place = f"{quoted(server.address.schema)}.{quoted(table)}"
-    oid = int(server.one(f"SELECT {literal(place)}::regclass::oid::int8"))
+    where = f"{quoted(server.address.schema)}.{quoted(table)}"
+    oid = int(server.one(f"SELECT {literal(where)}::regclass::oid::int8"))
     crs = CrsNames(options.crs)
-    fields, systems, geometries, declared = [], [], {}, {}
+    fields, systems, geometries, declared, bases = [], [], {}, {}, {}
     for column in columns_of(server, oid):
-        declared[column.name] = column.type
+        declared[column.name], bases[column.name] = column.type, column.base
         field = field_of(column)
         srid = 0
         if field.geometry is not None:
@@ -126,13 +139,11 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
         fields.append(field)
         systems.append(srid)
     numbered = tuple(replace(field, id=place) for place, field in enumerate(fields, 1))
-    plain = pa.schema(
-        # What is stored as bytes of one length says only by Arrow's own type that it is a UUID.
-        [
-            each.with_type(pa.uuid()) if field.type is Primitive.UUID else each
-            for each, field in zip(arrow_schema(Schema(numbered, ())), numbered, strict=True)
-        ]
-    )
+    plain = arrow_schema(Schema(numbered, ()))
+    for place, name in enumerate(plain.names):
+        # Two types that Arrow alone tells apart from what their values are stored as.
+        if (own := _OWN_TYPES.get(bases[name])) is not None:
+            plain = plain.set(place, plain.field(place).with_type(own))
     hint = _key(server, oid)
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
@@ -143,7 +154,7 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
         schema=layout.schema,
         crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
         title=server.one("SELECT obj_description(%s::oid, 'pg_class')", (oid,)),
-        rows=int(server.one(f"SELECT count(*) FROM {place}")),
+        rows=int(server.one(f"SELECT count(*) FROM {where}")),
         input_bytes=int(server.one("SELECT pg_total_relation_size(%s::oid)", (oid,))),
         key_hint=hint if set(hint) <= names else (),
         address=location,

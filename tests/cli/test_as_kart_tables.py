@@ -315,3 +315,14 @@ def test_exports_and_patches_are_of_the_area(repo: Path, tmp_path: Path) -> None
     succeed(invoke(["-C", repo, "checkout", "--spatial-filter", "none"]))
     succeed(invoke(["-C", repo, "export", "table", tmp_path / "all.csv"]))
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
+
+
+def test_lines_of_a_reference_system_are_not_broken(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = ("A title " * 9).strip()
+    succeed(invoke(["-C", repo, "meta", "set", "table", f"title={words}"]))
+    shown = succeed(invoke(["-C", repo, "meta", "get", "table"])).stdout
+    assert words not in shown, "as those of a title are"
+    assert '                SPHEROID["WGS 84", 6378137, 298.257223563,\n' in shown

@@ -144,8 +144,10 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(value, str)
             else json.dumps(value, indent=2, ensure_ascii=is_called_kart())
         )
+        # Kart breaks lines of texts, and none of a reference system.
+        broken = is_called_kart() and not name.startswith("crs/")
         for line in text.rstrip("\n").split("\n"):
-            for part in _as_wide_as_karts(line) if is_called_kart() else (line,):
+            for part in _as_wide_as_karts(line) if broken else (line,):
                 yield f"{_INDENT}{visible(part)}"
 
 

@@ -166,6 +166,22 @@ def to_another_system(repo: Path) -> None:
     sql(repo, "UPDATE gpkg_geometry_columns SET srs_id = 100002")
 
 
+def test_a_table_made_anew_in_another_system_says_so(repo: Path) -> None:
+    """GDAL writes a layer anew without triggers; its coordinates are not of the old system."""
+    for (name,) in sql(repo, "SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+        if "track" in str(name) or "havasu" in str(name):
+            sql(repo, f'DROP TRIGGER "{name}"')
+    sql(repo, "UPDATE gpkg_contents SET identifier = 'points', description = ''")
+    assert changes(repo) == {}, "the name of a table is no title"
+    to_another_system(repo)
+    sql(repo, "UPDATE gpkg_contents SET srs_id = 100002, identifier = 'Better'")
+    found = changes(repo)
+    assert set(found) == {"title", "crs/EPSG:4326.wkt", "crs/OURS:100002.wkt", "schema.json"}
+    succeed(invoke(["-C", repo, "commit", "-m", "Ours"]))
+    assert "crs/OURS:100002.wkt" in succeed(invoke(["-C", repo, "meta", "get", "points"])).stdout
+    assert changes(repo) == {}
+
+
 def test_another_reference_system_is_an_edit_and_can_be_dropped(repo: Path) -> None:
     to_another_system(repo)
     sql(repo, "UPDATE gpkg_contents SET srs_id = 100002")

@@ -332,7 +332,7 @@ def test_views_and_partitions_are_imported_as_they_are_declared(
         "u": ("text", 36),
     }  # fmt: skip
     again = invoke(["-C", repo, "import", address, "--layer", "parts", "--replace"])
-    assert again.exit_code == 44, "a UUID is text in a Kart dataset, as Kart has it"
+    assert "Nothing changed" in again.output, "a UUID is text in a Kart dataset, as Kart has it"
     subject = run_git("log", "-1", "--format=%s", cwd=repo).strip()
     place = address.partition("@")[2].partition("?")[0]
     assert subject == f"Import from postgresql://{place}/seen to seen/", "as Kart says it"
