@@ -130,6 +130,8 @@ CODES_OF_USAGE: tuple[tuple[str, str, int], ...] = (
 CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("checkout clone init", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
     ("init", ErrorKind.STATE, _GIT_SAYS, 128),
+    ("log", ErrorKind.INVALID_ARGUMENT, "fatal: ", 128),
+    ("log", ErrorKind.NO_REVISION, "", 128),
     ("apply", ErrorKind.PATCH, "(?s).+ is missing required primary key field", 20),
     ("import init", ErrorKind.NO_SOURCE, f"there is no file {_SERVED}$", 51),
     ("import init", ErrorKind.NO_SOURCE, "there is no file mssql:", 2),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
+    "OUTPUT_FILE",
     "PLACE",
     "Command",
     "DiffForm",
@@ -86,9 +87,23 @@ class _Place(click.ParamType[Any]):
         return [CompletionItem(incomplete, type="file")]
 
 
+class _OutputFile(click.Path):
+    """The file that takes what would go to stdout, which to Kart that of an empty name is."""
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        return None if value == "" and is_called_kart() else super().convert(value, param, ctx)
+
+
 PLACE = _Place()
+OUTPUT_FILE = _OutputFile(path_type=Path)
 _AFTER = "havasu_vc.after-dashes"
 _FORMS = tuple([form] for form in PROGRESS)
+_NUMBERS = ("-n", "--max-count", "--skip")
 _STYLE = "havasu_vc.json-style"
 _FROM_FILE = "havasu_vc.message-file"
 
@@ -200,21 +215,28 @@ class RevisionCommand(Command):
         if any(option in parameter.opts for parameter in self.params for option in ("-n",)):
             before = ("", *args)  # of `-n -1`, the second is a value
             args = [
-                f"-n{arg[1:]}" if _is_count(arg) and last not in ("-n", "--max-count") else arg
+                f"-n{arg[1:]}" if _is_count(arg) and last not in _NUMBERS else arg
                 for last, arg in zip(before, args, strict=False)
             ]
         for option in self.params:
             if isinstance(option, click.Option) and isinstance(option.type, click.Choice):
-                args = list(_without_value(option, args))
+                args = list(_without_value(option, args, ctx))
         return super().parse_args(ctx, args)
 
 
-def _without_value(option: click.Option, args: Sequence[str]) -> Iterator[str]:
+def _without_value(
+    option: click.Option, args: Sequence[str], context: click.Context
+) -> Iterator[str]:
     """Yield arguments, where an option whose value may be left out takes none that it has not."""
     values = option.type.choices if isinstance(option.type, click.Choice) else ()
     for arg, following in zip_longest(args, args[1:]):
-        # To Kart no value may be left out, and what follows is a wrong one.
-        alone = arg in option.opts and following not in values and not is_called_kart()
+        alone = arg in option.opts and following not in values
+        if alone and is_called_kart() and option.flag_value in values:
+            listed = ", ".join(map(repr, values))
+            # To Kart no value may be left out, and what follows is a wrong one.
+            if following is None:
+                raise click.BadOptionUsage(arg, f"Option {arg!r} requires an argument.", context)
+            option.type.fail(f"{following!r} is not one of {listed}.", option, context)
         yield f"{arg}={option.flag_value}" if alone and option.flag_value in values else arg
 
 
@@ -302,7 +324,7 @@ def output_option(function: _F) -> _F:
     return click.option(
         "--output",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=OUTPUT_FILE,
         help="Write to FILE instead of stdout.",
     )(function)
 

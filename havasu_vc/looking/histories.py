@@ -23,6 +23,7 @@ from havasu_vc.store.log import (
     Alike,
     LogFilter,
     Moved,
+    RefFilter,
     commits,
     decorations,
     parse_date,
@@ -105,7 +106,8 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         skip=0 if chosen_by_rows else request.skip,
         limit=None if chosen_by_rows else request.limit,
     )
-    names = decorations(repo.git, full=request.full_refs)
+    refs = RefFilter(tuple(request.decorate_refs), tuple(request.decorate_refs_exclude))
+    names = decorations(repo.git, full=request.full_refs, wanted=refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
         also = [each.commit for each in starts if each.commit]

@@ -87,6 +87,10 @@ class LogRequest:
     behind `^`, leaves out."""
     every_ref: bool = False
     """Also the commits that any branch, remote branch or tag reaches."""
+    decorate_refs: Sequence[str] = ()
+    """Name only the refs at commits that match PATTERN, as `refs/tags/*`."""
+    decorate_refs_exclude: Sequence[str] = ()
+    """Name no ref at commits that matches PATTERN."""
 
 
 @dataclass(frozen=True, slots=True)

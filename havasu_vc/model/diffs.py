@@ -111,9 +111,16 @@ class DatasetDiff:
     """Where it was before, if it was moved and both sides are one dataset."""
     tiles: int = 0
     """How many tiles differ, of a set of rasters or point clouds of Kart's."""
+    hidden: list[ChangeCounts] = field(default_factory=list, repr=False, compare=False)
+    """The changes that a spatial filter left out, of each batch of them that has been read."""
 
     def _repr_html_(self) -> str | None:
         return None if self.html is None else self.html()
+
+    @property
+    def left_out(self) -> ChangeCounts:
+        """How many changes a spatial filter left out, of those that have been read."""
+        return sum(self.hidden, ChangeCounts())
 
     @property
     def header(self) -> DatasetHeader:

@@ -12,6 +12,7 @@ What git writes beside a commit in its log: HEAD first, then the other refs, las
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from heapq import heappop, heappush
 
 import pygit2
@@ -29,6 +30,7 @@ __all__ = [
     "Alike",
     "LogFilter",
     "Moved",
+    "RefFilter",
     "children_first",
     "commits",
     "decorations",
@@ -268,24 +270,61 @@ def _raw(part: str) -> bytes:
 _REMOTES, _STASH, _TAGS = "refs/remotes/", "refs/stash", "refs/tags/"
 
 
-def decorations(repository: GitRepository, *, full: bool = False) -> dict[ObjectId, list[str]]:
+@dataclass(frozen=True, slots=True)
+class RefFilter:
+    """Which refs are named at commits, by patterns as git has them.
+
+    >>> RefFilter(("refs/tags/*",), ("refs/tags/old",)).has("refs/tags/new")
+    True
+    """
+
+    wanted: tuple[str, ...] = ()
+    """Patterns of which one must match; none means any."""
+    left_out: tuple[str, ...] = ()
+    """Patterns of which none may match."""
+
+    def has(self, ref: str) -> bool:
+        """Whether a ref, by its full name, is named."""
+        if any(_matches(each, ref) for each in self.left_out):
+            return False
+        return not self.wanted or any(_matches(each, ref) for each in self.wanted)
+
+
+def _matches(pattern: str, ref: str) -> bool:
+    """Return whether a pattern matches a ref: as it is, or one that it is the beginning of."""
+    named = pattern if pattern.startswith("refs/") or pattern == "HEAD" else f"refs/{pattern}"
+    if any(each in pattern for each in "*?[\\"):
+        return fnmatchcase(ref, named)
+    return ref == named.rstrip("/") or ref.startswith(f"{named.rstrip('/')}/")
+
+
+EVERY_REF = RefFilter()
+"""All refs."""
+
+
+def decorations(
+    repository: GitRepository, *, full: bool = False, wanted: RefFilter = EVERY_REF
+) -> dict[ObjectId, list[str]]:
     """Return the names at each commit as git orders and writes them; `full` ones with `refs/`."""
     head = read_head(repository)
+    head_named = wanted.has("HEAD")
     named: list[tuple[str, ObjectId, str]] = []
     for prefix in (BRANCHES, _REMOTES, _STASH):
         for name, commit in list_refs(repository, prefix).items():
             short = name if name == _STASH else name.removeprefix(prefix)
-            if name != head.ref:
+            if wanted.has(name) and not (head_named and name == head.ref):
                 named.append((name, commit, name if full else short))
     for tag in list_tags(repository):
         label = f"{_TAGS}{tag.name}" if full else tag.name
-        named.append((_TAGS + tag.name, tag.commit, f"tag: {label}"))
+        if wanted.has(_TAGS + tag.name):
+            named.append((_TAGS + tag.name, tag.commit, f"tag: {label}"))
     found: dict[ObjectId, list[str]] = {}
     for commit in ends_of_history(repository):
         found[commit] = ["grafted"]
-    if head.commit is not None:
+    if head.commit is not None and head_named:
         branch = head.ref if full else head.branch
-        label = "HEAD" if head.branch is None else f"HEAD -> {branch}"
+        alone = head.branch is None or not wanted.has(str(head.ref))
+        label = "HEAD" if alone else f"HEAD -> {branch}"
         found.setdefault(head.commit, []).append(label)
     for _, commit, label in sorted(named, reverse=True):
         found.setdefault(commit, []).append(label)

@@ -9,9 +9,6 @@ from havasu_vc.cli.main import cli
 TAKES_ANYTHING = {"helper", "lfs+ fetch", "lfs+ gc", "lfs+ ls-files", "lfs+ pre-push"}
 """Commands that hand their words on, or have nothing to do with them."""
 
-LACKING = {"--decorate-refs"}
-"""Options of Kart's that are not here: of which refs a log shows."""
-
 
 def _command(path: str) -> click.Command:
     found: click.Command = cli
@@ -32,7 +29,7 @@ def test_every_option_of_karts_is_known(path: str) -> None:
         if isinstance(each, click.Option)
         for name in (*each.opts, *each.secondary_opts)
     }
-    assert set(karts_options._OPTIONS[path].split()) - LACKING <= known
+    assert set(karts_options._OPTIONS[path].split()) <= known
 
 
 def test_every_command_of_karts_has_its_arguments_here() -> None:

@@ -21,13 +21,14 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.karts_filters import refuse_keys_of_patterns
+from havasu_vc.cli.karts_logs import Count, at_most, people_named, skipped, words_named
 from havasu_vc.cli.options import JSON_STYLES, RevisionCommand, output_option, style_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.requests import NAMES, Spelt, takes
 from havasu_vc.cli.results import counts_object
-from havasu_vc.errors import DatasetNotFoundError, RevisionNotFoundError
+from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, RevisionNotFoundError
 from havasu_vc.library import Repo
 from havasu_vc.looking import LogRequest
 from havasu_vc.records import dataclass
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["LogForm", "command", "more_of_commits", "print_by_git"]
 
 _AT_ONCE = 500
-_PATTERN = Spelt(metavar="PATTERN")
+_PEOPLE = Spelt(metavar="PATTERN", multiple=True, parse=people_named)
+_REFS = Spelt(metavar="PATTERN")
 
 
 class LogForm(click.ParamType[tuple[str, str]]):
@@ -63,7 +65,7 @@ class LogForm(click.ParamType[tuple[str, str]]):
         form, _, more = str(value).partition(":")
         if form not in ("text", "json", "json-lines"):
             self.fail(f"{value!r} is not one of text, text:FORMAT, json, json-lines", param, ctx)
-        if form == "json" and more and more not in JSON_STYLES:
+        if form in ("json", "json-lines") and more and more not in JSON_STYLES:
             self.fail(f"JSON is laid out {', '.join(JSON_STYLES)}, not {more!r}", param, ctx)
         return form, more
 
@@ -83,6 +85,8 @@ def more_of_commits(
         differing = list(counts)
         for diff in diffs:
             changes = count_changes(diff.changes) if rows or kinds else None
+            if changes is not None and is_called_kart():
+                changes += diff.left_out  # Kart counts what its spatial filter hides as well
             if diff.path not in counts:
                 differing.append(diff.path)
             if changes is not None and changes.total:
@@ -170,13 +174,15 @@ class _Printing:
 )
 @takes(
     LogRequest,
-    limit=Spelt("-n --max-count", metavar="N", type=click.IntRange(0)),
-    skip=Spelt(metavar="N", type=click.IntRange(0)),
+    limit=Spelt("-n --max-count", metavar="N", type=Count(0), parse=at_most),
+    skip=Spelt(metavar="N", type=Count(0), parse=skipped),
     since=Spelt("--since --after", metavar="DATE"),
     until=Spelt("--until --before", metavar="DATE"),
-    author=_PATTERN,
-    committer=_PATTERN,
-    grep=_PATTERN,
+    author=_PEOPLE,
+    committer=_PEOPLE,
+    grep=Spelt(metavar="PATTERN", multiple=True, parse=words_named),
+    decorate_refs=_REFS,
+    decorate_refs_exclude=_REFS,
     columns=NAMES,
     holds=Spelt("-S", metavar="VALUE"),
     matches=Spelt("-G", metavar="REGEX"),
@@ -231,7 +237,7 @@ def command(
     if filters:
         commits = _noting(invocation, commits, filters)
     if printing.form == "text" and printing.style:
-        options = [f"--format={printing.style}", f"--decorate={decorate}"]
+        options = [f"--format={printing.style}", f"--decorate={decorate}", *_refs(request)]
         options += [] if printing.date is None else [f"--date={printing.date}"]
         return print_by_git(invocation, repo, commits, options)
     commits = _begun(commits)
@@ -270,6 +276,10 @@ def _commits(repo: Repo, request: LogRequest) -> Iterator[CommitInfo]:
         return
     try:
         yield from _begun(commits)
+    except RevisionNotFoundError as error:
+        given = (request.revision, *request.also)
+        text = next((each for each in given if error.revision in each), error.revision)
+        raise InvalidArgumentError(f"fatal: bad revision '{text}'") from error
     except DatasetNotFoundError as error:
         # The name alone is that of a path, which no commit changed.
         named = {each: each.partition(":")[0] for each in request.filters}
@@ -350,6 +360,14 @@ def _dataset_of(text: str) -> str:
     return text.partition(":")[0].strip("/")
 
 
+def _refs(request: LogRequest) -> list[str]:
+    """Return git's options for the refs that are named."""
+    return [
+        *(f"--decorate-refs={each}" for each in request.decorate_refs),
+        *(f"--decorate-refs-exclude={each}" for each in request.decorate_refs_exclude),
+    ]
+
+
 def _graph(
     invocation: Invocation,
     repo: Repo,
@@ -378,6 +396,7 @@ def _graph(
         "date": printing.date,
     }
     options = [f"--{name}={value}" for name, value in told.items() if value]
+    options += ["--extended-regexp", *_refs(request)]
     options += [] if request.limit is None else [f"--max-count={request.limit}"]
     options += [] if decorate is None else [f"--decorate={decorate}"]
     if request.merges is not None:

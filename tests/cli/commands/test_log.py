@@ -29,6 +29,7 @@ def subjects(run: Run, *arguments: str) -> list[str]:
         (("--", "points:meta:title"), []),
         (("--grep", "^Fir"), ["First"]),
         (("--author", "nobody"), []),
+        (("--grep", "nothing", "--grep", "^Fir"), ["First"]),
         (("--committer", "nobody"), []),
         (("points/.havasu-dataset/",), ["Second", "First"]),
         (("--until", "2001-01-01"), []),
@@ -317,3 +318,18 @@ def test_notes_of_git_are_shown_as_git_shows_them(run: Run, repo: Path) -> None:
     assert "checked" not in run("log", "--oneline").stdout
     run_git("config", "core.notesRef", "refs/notes/other", cwd=repo)
     assert "Notes" not in run("log").stdout
+
+
+def test_refs_at_commits_are_chosen_by_patterns(run: Run, repo: Path) -> None:
+    for name in ("old", "new"):
+        run_git("tag", name, cwd=repo)
+
+    def refs(*options: str) -> list[str]:
+        found = json.loads(succeed(run("log", "-1", "-o", "json", *options)).stdout)
+        return [str(each) for each in found[0]["refs"]]
+
+    assert refs("--decorate-refs=refs/tags/*") == ["tag: old", "tag: new"]
+    assert refs("--decorate-refs=tags", "--decorate-refs-exclude=tags/old") == ["tag: new"]
+    assert refs("--decorate-refs-exclude=refs/tags/*", "--decorate-refs-exclude=HEAD") == ["main"]
+    drawn = run("log", "--graph", "--oneline", "--grep=(First|Second)", "--decorate-refs=none")
+    assert len(succeed(drawn).stdout.splitlines()) == 2
