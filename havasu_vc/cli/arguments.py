@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
 __all__ = [
+    "names_something",
     "parse_assignment",
     "parse_dataset_at",
     "parse_format",
@@ -345,6 +346,11 @@ def _require_matches(repo: Repo, revisions: Sequence[str], filters: Sequence[str
                     "`havasu-vc data ls` lists the datasets",
                 ),
             )
+
+
+def names_something(repo: Repo, name: str, revisions: Sequence[str]) -> bool:
+    """Whether a name is that of a dataset, or in Kart's repositories of a file, at a revision."""
+    return any(_matches(repo, name, each) for each in revisions)
 
 
 def _of_copies(file: str) -> str:

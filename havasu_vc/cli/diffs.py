@@ -19,7 +19,13 @@ from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import JSON_STYLES, DiffForm, engine_option
+from havasu_vc.cli.karts_diffs import (
+    as_kart_writes,
+    crs_as_kart,
+    files_as_kart,
+    refuse_as_kart,
+)
+from havasu_vc.cli.options import JSON_STYLES, OUTPUT_FILE, DiffForm, engine_option
 from havasu_vc.cli.output import Readable, folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.requests import Spelt, takes
@@ -125,7 +131,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
             + ".",
         ),
         summary=Spelt(flags={name: known.help for name, known in SUMMARIES.items()}),
-        output=Spelt(metavar="FILE", type=click.Path(path_type=Path)),
+        output=Spelt(metavar="FILE", type=OUTPUT_FILE),
         json_style=Spelt(type=click.Choice(JSON_STYLES)),
         crs=Spelt(metavar="CRS"),
         only_feature_count=Spelt(type=click.Choice(ESTIMATES), alone="exact"),
@@ -166,15 +172,16 @@ def print_diff(
         options = replace(options, output=repo.path / KARTS_PAGE)
     if commit is not None and not (options.output is None and sys.stdout.isatty()):
         commit = replace(commit, refs=())  # as git, which names them to people alone
-    how = _writer_options(options, style, commit)
+    options = _as_kart(options, name)
+    how = as_kart_writes(_writer_options(options, style, commit), name)
     if name == "page":
         how = _page_options(repo, options, how, commit, revisions[0])
     known = WRITERS[name]
     if known.reviews:
         how = _review_options(repo, options, how, revisions)
-    if with_files and options.diff_format != "none" and known.files:
+    if with_files and known.files and _prints_files(options, name):
         files = repo.file_changes(*revisions, contents=options.diff_files)
-        how = replace(how, files=files)
+        how = replace(how, files=files_as_kart(files))
     seen = _Seen()
     readable = Readable(diffs)
     diffs = readable
@@ -204,8 +211,23 @@ def print_diff(
             summary = writer_named(name)(shown, out, how)
     readable.finish(invocation)
     _finish(repo, name, options.output, readable)
-    differs = summary.has_changes or seen.changes or bool(how.files) or bool(readable.tiles)
+    differs = summary.has_changes or seen.changes or bool(how.files) or readable.differs
     return 1 if differs and (options.exit_code or name == "quiet") else 0
+
+
+def _as_kart(options: DiffOptions, form: str) -> DiffOptions:
+    """Return what Kart heeds of options: numbers go to stdout, and nothing into a file."""
+    if not is_called_kart():
+        return options
+    if options.only_feature_count is not None:
+        options = replace(options, output=None, diff_format="full")
+    return replace(options, output=None) if form == "quiet" else options
+
+
+def _prints_files(options: DiffOptions, form: str) -> bool:
+    """Whether files beside datasets are told of; without rows, Kart tells of them in JSON alone."""
+    minimal = options.diff_format == "no-data-changes" and is_called_kart()
+    return options.diff_format != "none" and (form == "json" or not minimal)
 
 
 def check_terminal(name: str, output: Path | None) -> None:
@@ -297,12 +319,13 @@ def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None)
         return how
     from havasu_vc.looking import reprojection
 
-    crs, reproject = reprojection(options.crs)
+    crs, reproject = reprojection(crs_as_kart(options.crs))
     return replace(how, reproject=reproject, crs_name=crs.identifier)
 
 
 def _writer(options: DiffOptions) -> tuple[str, str]:
     name, style = parse_format(options.output_format, options.json_style)
+    refuse_as_kart(name, options.only_feature_count, options.diff_format)
     if name != "html" and options.html_template is not None:
         raise click.UsageError("--html-template goes with -o html")
     if name == "html" and (options.html_template is not None or is_called_kart()):
@@ -328,7 +351,8 @@ def parse_halves(text: str | None) -> frozenset[str] | None:
     """
     if text is None:
         return None
-    halves = frozenset(half.strip() for half in text.split(",") if half.strip())
+    parts = text.split(",") if is_called_kart() else map(str.strip, text.split(","))
+    halves = frozenset(filter(None, parts))
     if {half.lower() for half in halves} == {"all"}:
         return frozenset(HALVES)
     unknown = halves.difference(HALVES)

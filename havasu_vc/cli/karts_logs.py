@@ -18,7 +18,7 @@ from havasu_vc.errors import InvalidArgumentError
 __all__ = ["Count", "at_most", "people_named", "skipped", "words_named"]
 
 _PARTS = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\.|[(){}|+?]|\*", re.DOTALL)
-"""What is spelt in another way in a basic regular expression: lists, escapes, signs."""
+"""The parts that are spelt otherwise in a basic regular expression: lists, escapes, signs."""
 _CLASSES = {
     "[:alnum:]": "a-zA-Z0-9",
     "[:alpha:]": "a-zA-Z",
@@ -32,7 +32,7 @@ _CLASSES = {
 
 _INVALID = "Invalid regular expression"
 _WRONG = {"missing )": r"Unmatched ( or \(", "unbalanced parenthesis": r"Unmatched ) or \)"}
-"""What git says of what is wrong, by what Python says."""
+"""The words of git for errors in a pattern, by those of Python."""
 
 
 def people_named(patterns: Sequence[str]) -> str:

@@ -80,13 +80,13 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "conflicts create-patch diff export show",
-        "'(EPSG:[0-9]+)' is not a coordinate reference system that is known",
+        "'(EPSG:[^:]*)' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
         "(PROJ: proj_create_from_database: crs not found)",
     ),
     (
         "conflicts create-patch diff export show",
-        "'([^:]+)' is not a coordinate reference system that is known",
+        "'([^:]+| .*|\\{.*\\})' is not a coordinate reference system that is known",
         r"Invalid value for '--crs': Invalid or unknown coordinate reference system: '\1' "
         "(OGR Error: Corrupt data)",
     ),
@@ -138,7 +138,17 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         f"{_FORM}'(.+)' is not one of 'text', 'json'.",
         rf"{_NO_FORM}\1. (choose from text, json)",
     ),
+    (
+        "log",
+        f"{_FORM}JSON is laid out .+, not '(.+)'",
+        rf"{_NO_FORM}\1. (choose from compact, extracompact, pretty)",
+    ),
     ("", f"{_FORM}(.*)", r"Invalid value for '--output-format' / '-o': \1"),
+    (
+        "",
+        "(Invalid value for '--json-style': '.*' is not one of) 'pretty', .*",
+        r"\1 'extracompact', 'compact', 'pretty'.",
+    ),
     ("", r"(Invalid value for .+: '.+' is not a valid integer) range\.", r"\1."),
     (
         "switch",

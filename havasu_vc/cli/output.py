@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.errors import (
     CorruptionError,
@@ -112,11 +113,13 @@ class Readable:
         """Meta items that differ in what was printed so far, by dataset."""
         self.tiles = 0
         """How many tiles differ in what was printed so far."""
+        self._hidden: list[list[ChangeCounts]] = []
 
     def __iter__(self) -> Iterator[DatasetDiff]:
         try:
             for diff in self._diffs:
                 self.tiles += diff.tiles
+                self._hidden.append(diff.hidden)
                 if diff.meta:
                     self.meta[diff.path] = [change.name for change in diff.meta]
                 yield replace(diff, changes=self._readable(diff))
@@ -147,6 +150,13 @@ class Readable:
             if diff.path not in error.message:
                 error.message = f"{diff.path}: not all changes are shown: {error.message}"
             self._errors.append(error)
+
+    @property
+    def differs(self) -> bool:
+        """Whether what is printed in no form differs: tiles, and to Kart what a filter hides."""
+        if self.tiles or not is_called_kart():
+            return bool(self.tiles)
+        return any(each.total for hidden in self._hidden for each in hidden)
 
     def finish(self, invocation: Invocation) -> None:
         """Raise what could not be read, once everything else is printed."""

@@ -269,21 +269,20 @@ def diffs_inside(
     """
     area = read_spatial_filter(repo.git).area if repo.git.is_kart else None
     for diff in diffs:
-        sides = [None if each is None else rows_inside(area, each) for each in (diff.old, diff.new)]
-        if area is None or (sides[0] or sides[1]) is None:
+        old, new = (rows_inside(area, each) if each else None for each in (diff.old, diff.new))
+        if area is None or (old or new) is None:
             yield diff
             continue
-        keys = edited.get(diff.path)
-        yield replace(diff, changes=_changes_inside(diff.changes, sides[0], sides[1], keys))
+        yield replace(diff, changes=_changes_inside(diff, old, new, edited.get(diff.path)))
 
 
 def _changes_inside(
-    changes: Iterator[ChangeBatch],
+    diff: DatasetDiff,
     old: RowsInside | None,
     new: RowsInside | None,
     edited: pa.RecordBatch | None,
 ) -> Iterator[ChangeBatch]:
-    for batch in changes:
+    for batch in diff.changes:
         found = np.zeros(len(batch), np.bool_)
         for side, inside in ((batch.old, old), (batch.new, new)):
             there = np.asarray(pc.is_valid(side))
@@ -292,5 +291,6 @@ def _changes_inside(
                 columns = [pc.struct_field(side, name) for name in edited.schema.names]
                 mine = pa.RecordBatch.from_arrays(columns, edited.schema.names)
                 found |= there & np.asarray(pc.is_valid(partners(mine, edited)))
+        diff.hidden.append(ChangeBatch(pc.filter(batch.data, pa.array(~found))).counts)
         if found.any():
             yield ChangeBatch(pc.filter(batch.data, pa.array(found)))

@@ -100,8 +100,8 @@ def labels_of(dataset: ConflictedDataset) -> list[str]:
     """Return the labels of what is in conflict, by which it is resolved."""
     rows = [] if dataset.rows is None else dataset.rows.column("label").to_pylist()
     return [
-        *(f"{dataset.path}:feature:{label}" for label in rows),
         *(f"{dataset.path}:meta:{item.name}" for item in dataset.meta),
+        *(f"{dataset.path}:feature:{label}" for label in rows),
     ]
 
 

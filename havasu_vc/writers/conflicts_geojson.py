@@ -46,7 +46,8 @@ def write_conflicts_geojson(
                 f" {spatial[1].path!r} are in conflict",
                 hints=("write a file for each with --output DIRECTORY, or name one dataset",),
             )
-        _write_collection(spatial[0] if spatial else None, out, options)
+        if spatial or not options.as_kart:  # Kart prints a collection of what there is alone
+            _write_collection(spatial[0] if spatial else None, out, options)
     else:
         for each in spatial:
             _write_file(each, options.directory, options)

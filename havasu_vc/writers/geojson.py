@@ -70,9 +70,10 @@ def write_geojson(
     for diff in diffs:
         ahead = nonempty(diff)
         first = next(ahead, None)
-        if options.as_kart and datasets and (diff.meta or first is not None):
+        hidden = options.as_kart and diff.left_out.total > 0
+        if options.as_kart and datasets and (diff.meta or first is not None or hidden):
             raise _refused(f"{next(iter(datasets))!r} and {diff.path!r}")
-        if diff.meta:
+        if diff.meta or hidden:
             datasets[diff.path] = DatasetSummary(count_meta(diff.meta))
         if first is not None:
             if chosen is not None:
@@ -105,8 +106,9 @@ def _write_files(
         ahead = nonempty(diff)
         first = next(ahead, None)
         features = ChangeCounts()
-        if first is not None:
-            chosen = replace(diff, changes=chain([first], ahead))
+        empty = options.as_kart and (diff.meta or diff.left_out.total)
+        if first is not None or empty:
+            chosen = replace(diff, changes=chain([] if first is None else [first], ahead))
             path = directory / f"{diff.path.replace('/', '__')}.geojson"
             try:
                 directory.mkdir(exist_ok=True)

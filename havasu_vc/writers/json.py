@@ -30,7 +30,7 @@ in Kart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from havasu_vc.datasets.kinds import is_of_kart, told_kind
@@ -38,7 +38,7 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.commits import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff, MetaChange, count_meta
+from havasu_vc.model.diffs import DatasetDiff, FileChange, MetaChange, count_meta
 from havasu_vc.writers.commits import commit_object, patch_header
 from havasu_vc.writers.files import FILES_KEY, file_object, is_binary
 from havasu_vc.writers.json_style import LAYOUTS, LINES, PATCH_LAYOUTS
@@ -71,8 +71,9 @@ def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     )
     if options.header_alone:
         return _write_header(diffs, out, form, header)
-    files = {change.path: file_object(change) for change in options.files}
-    return _write(diffs, out, form, header, files, rows=not options.data_changes)
+    files = {change.path: _halves(change, form) for change in options.files}
+    rows, names_hidden = not options.data_changes, options.as_kart
+    return _write(diffs, out, form, header, files, rows=rows, names_hidden=names_hidden)
 
 
 def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
@@ -95,7 +96,10 @@ def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOption
         return _write_header(diffs, out, form, header)
     files = {change.path: file_object(change, patch=True) for change in options.files}
     rows = not options.data_changes
-    return _write(diffs, out, form, header, files, labelled_meta=False, rows=rows)
+    hidden = options.as_kart
+    return _write(
+        diffs, out, form, header, files, labelled_meta=False, rows=rows, names_hidden=hidden
+    )
 
 
 def _write_header(
@@ -112,10 +116,11 @@ def _write(
     out: TextIO,
     form: ChangeForm,
     header: dict[str, Any],
-    files: dict[str, dict[str, str]],
+    files: Mapping[str, Mapping[str, Any]],
     *,
     labelled_meta: bool = True,
     rows: bool = True,
+    names_hidden: bool = False,
 ) -> ChangeSummary:
     layout = form.layout
     out.write("{" + layout.line(1))
@@ -126,7 +131,8 @@ def _write(
     for diff in diffs:
         batches = nonempty(diff)
         first = next(batches, None)
-        if first is None and not diff.meta:
+        hidden = names_hidden and diff.left_out.total > 0
+        if first is None and not diff.meta and not hidden:
             continue
         out.write(layout.between(2) if datasets else layout.line(2))
         out.write(layout.key(diff.path) + "{" + layout.line(3))
@@ -140,11 +146,13 @@ def _write(
         features = ChangeCounts()
         if not rows:
             features = ChangeCounts() if first is None else first.counts
-            told = layout.key("data_changes") + layout.dumps(first is not None, 3)
+            told = layout.key("data_changes") + layout.dumps(first is not None or hidden, 3)
             out.write((layout.between(3) if diff.meta else "") + told)
         elif first is not None:
             out.write((layout.between(3) if diff.meta else "") + layout.key("feature"))
             features = _write_features(diff, _chain(first, batches), out, form)
+        elif hidden:
+            out.write((layout.between(3) if diff.meta else "") + layout.key("feature") + "[]")
         out.write(layout.line(2) + "}")
         datasets[diff.path] = DatasetSummary(count_meta(diff.meta), features)
     if files:
@@ -187,6 +195,12 @@ def meta_object(change: MetaChange, form: ChangeForm | None = None) -> dict[str,
             hidden = form is not None and form.only is not None and key not in form.only
             result[key] = None if hidden else value
     return result
+
+
+def _halves(change: FileChange, form: ChangeForm) -> dict[str, Any]:
+    """Return the change of a file as an object, labelled as those of meta items are."""
+    sides = file_object(change)
+    return meta_object(MetaChange(change.path, sides.get("-"), sides.get("+")), form)
 
 
 _SCHEMA = "schema.json"

@@ -172,7 +172,7 @@ def write_feature_count(
     diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
 ) -> ChangeSummary:
     """Print the counts for a person."""
-    summary = _counted_rows(diffs)
+    summary = _counted_rows(diffs, options)
     if not summary.total:
         out.write("0 features changed\n")
     for path, counts in summary.datasets.items():
@@ -186,7 +186,7 @@ def write_feature_count_json(
     diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
 ) -> ChangeSummary:
     """Print one JSON object of counts by dataset."""
-    summary = _counted_rows(diffs)
+    summary = _counted_rows(diffs, options)
     counts = {
         path: counts.features.total
         for path, counts in summary.datasets.items()
@@ -196,10 +196,13 @@ def write_feature_count_json(
     return summary
 
 
-def _counted_rows(diffs: Iterable[DatasetDiff]) -> ChangeSummary:
+def _counted_rows(diffs: Iterable[DatasetDiff], options: WriterOptions) -> ChangeSummary:
     datasets = {}
     for diff in diffs:
-        summary = DatasetSummary(count_meta(diff.meta), count_changes(diff.changes))
+        features = count_changes(diff.changes)
+        if options.as_kart:  # which counts what its spatial filter hides as well
+            features += diff.left_out
+        summary = DatasetSummary(count_meta(diff.meta), features)
         if summary.has_changes:
             datasets[diff.path] = summary
     return ChangeSummary(datasets)

@@ -92,7 +92,11 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
     both = pc.and_(has_old, has_new)
     old = {f.name: (f, c) for f, c in _columns(batch, diff, new=False)}
     new = {f.name: (f, c) for f, c in _columns(batch, diff, new=True)}
-    for name in _order(list(old), list(new)):
+    orders = [(_order(list(old), list(new)), pc.or_(has_old, has_new))]
+    if options.as_kart and list(old) != list(new):
+        alone = (list(old), pc.and_not(has_old, has_new)), (list(new), pc.and_not(has_new, has_old))
+        orders = [(list(dict.fromkeys((*old, *new))), both), *alone]
+    for name, among in ((name, among) for names, among in orders for name in names):
         same = None
         if name in old and name in new:
             same = pc.and_(both, equal_cells(old[name], new[name]))
@@ -101,7 +105,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
             ("+", "green", new, has_new),
         ):
             if name in columns:
-                shown = present if same is None else pc.and_not(present, same)
+                shown = pc.and_(among, present if same is None else pc.and_not(present, same))
                 start, end = codes(style, options.color)
                 field, column = columns[name]
                 texts = shown_text(column, field, line_ends=options.as_kart, zones=zones)
@@ -110,7 +114,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")
                 parts.append(pc.if_else(shown, lines, None))
         if same is not None and old[name][0].raster is not None:
-            changed = pc.and_not(both, same)
+            changed = pc.and_(among, pc.and_not(both, same))
             parts.append(_raster_lines(old[name], new[name], changed, options))
     return joined(
         pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")

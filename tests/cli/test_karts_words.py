@@ -13,7 +13,9 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -566,12 +568,163 @@ remote: fetch
 remote: fetch origin main
 remote: fetch origin main:new
 remote: fetch -v
+mixed_hide: diff t1...t2 -o json
+mixed_hide: diff t1...t2 places -o json:compact
+mixed_hide: diff t1...t2 places -o json:extracompact
+mixed_hide: diff t1...t2 places --exit-code
+mixed_hide: diff t1...t2 places -o quiet
+mixed_hide: diff t1...t2 places --only-feature-count exact
+mixed_hide: diff t1...t2 places --diff-format no-data-changes -o json
+mixed_hide: diff t1...t2 -o geojson
+mixed_hide: show t2 -o json
+mixed_hide: create-patch t2
+mixed_hide: create-patch t2 --diff-format none
+mixed_hide: log -o json --with-change-counts -n 1 t2
+mixed_filtered: diff t1...t2 places -o json:compact
+mixed_filtered: create-patch t2
+mixed: show main~1
+mixed: show main~1 -o json
+mixed: show main~1 -o json-lines
+mixed: show main~1 --diff-files -o json
+mixed: show main~1 --delta-filter=+ -o json
+mixed: show main~1 --diff-format no-data-changes
+mixed: show main~1 --diff-format no-data-changes -o json-lines
+mixed: show main~1 -o geojson
+mixed: diff --output '' t1...t2
+mixed: diff -o quiet --output x t1...t2
+mixed: diff -o feature-count t1...t2
+mixed: show -o feature-count t2
+mixed: diff -o geojson --diff-format none t1...t2
+mixed: diff -o quiet --diff-format no-data-changes t1...t2
+mixed: diff -o geojson:compact --delta-filter=++ t1...t2 places
+mixed: diff --delta-filter=' +' t1...t2
+mixed: diff --delta-filter='+, ++' t1...t2
+mixed: diff --crs 3857 t1...t2 places
+mixed: diff --crs ' EPSG:3857' t1...t2 places
+mixed: diff --crs EPSG: t1...t2 places
+mixed: diff --crs EPSG:abc t1...t2 places
+mixed: diff --crs '{"a":1}' t1...t2 places
+mixed: diff --crs WGS84 t1...t2 places
+mixed: show t2 --crs 3857 -o json
+mixed: create-patch t2 --crs 3857
+mixed: diff --only-feature-count exact t1...t2 words
+mixed: diff --only-feature-count exact t1...t2 --output x
+mixed: diff --only-feature-count exact t1...t2 -o quiet
+mixed: diff --only-feature-count exact t1...t2 -o feature-count
+mixed: diff --only-feature-count exact t1...t2 --diff-format none
+mixed: diff --only-feature-count
+mixed: diff --add-feature-count-estimate exact t1...t2 -o json-lines
+mixed_edited: diff --only-feature-count veryfast t1
+mixed_edited: diff --only-feature-count good t2 places
+mixed_edited: diff --only-feature-count exact t2 places
+mixed: diff main...other places
+mixed: diff other...main places
+mixed: log --decorate
+mixed: log --decorate -o json
+mixed: log --decorate=short --decorate-refs=refs/tags/* -o text:%d
+mixed: log --decorate=short --decorate-refs='refs/tags/*'
+mixed: log --decorate=short --decorate-refs='*1'
+mixed: log --decorate=short --decorate-refs=main -n 1
+mixed: log --decorate=short --decorate-refs=refs/heads/ -n 1
+mixed: log --decorate=short --decorate-refs=HEAD -n 1
+mixed: log --decorate=full --decorate-refs=refs/tags/t1 --decorate-refs=refs/heads/main
+mixed: log --decorate-refs=refs/tags/t1 -o json -n 1
+mixed: log --author Bob --author Carol -o text:%an
+mixed: log --author='Bob\\|Carol' -o text:%an
+mixed: log --author='Bob|Carol' -o text:%an
+mixed: log --author='Bo\\+b' -o text:%an
+mixed: log --author='Bo+b' -o text:%an
+mixed: log --author='*Bob' -o text:%an
+mixed: log --author='(' -o text:%an
+mixed: log --author='['
+mixed: log --author='\\('
+mixed: log --committer='['
+mixed: log --grep='['
+mixed: log --grep=Edits --grep=Files -o text:%s
+mixed: log -n -1 -o text:%s
+mixed: log --skip -1 -o text:%s
+mixed: log --skip=-5 -n 2 -o text:%s
+mixed: log -o json-lines:nosuch
+mixed: log -o json:nosuch
+mixed: log nosuch..main
+mixed: log nosuch -- places
+mixed: log --output '' -n 1
+mixed: create-patch t1 t2
+mixed: create-patch t2 nosuch
+mixed_merging: status --list-untracked-tables
+mixed_merging: conflicts --flat
+mixed_merging: conflicts --flat -s
+mixed_merging: conflicts --flat -ss
+mixed_merging: conflicts --flat -s -o json
+mixed_merging: conflicts --flat words -o json
+mixed_merging: conflicts --flat places -s
+mixed_merging: conflicts --flat places:meta
+mixed_merging: conflicts --flat -o geojson places
+mixed_merging: conflicts --flat -o geojson
+mixed_merging: conflicts -o geojson:compact places
+mixed_merging: conflicts -o quiet --output x
+mixed_merging: conflicts --json-style nosuch -o json
+mixed_merging: conflicts --output '' words
+mixed_merging: conflicts --crs 3857
+resolved: conflicts -o geojson
 """
 
 
 def _write(repo: Path, statement: str) -> None:
     with closing(sqlite3.connect(repo / "copy.gpkg")) as file, file:
         file.execute(statement)
+
+
+def _make_mixed(folder: Path) -> None:
+    """Make the repositories that have tables of two kinds, files, several authors and filters."""
+    mixed, seconds = folder / "mixed", count(1_700_000_000, 100)
+
+    def run(by: str, *words: str | Path) -> None:
+        who = {"NAME": by, "EMAIL": f"{by}@x", "DATE": f"{next(seconds)} +0000"}
+        kinds = [f"GIT_{kind}_" for kind in ("AUTHOR", "COMMITTER")]
+        known = {kind + name: value for name, value in who.items() for kind in kinds}
+        with mock.patch.dict(os.environ, known):
+            succeed(invoke(["-C", mixed, *words]))
+
+    (folder / "places.csv").write_text("id,name,x,y\n1,one,1,1\n2,two,5,5\n3,three,1.5,1\n")
+    (folder / "words.csv").write_text("word,meaning\nb,bee\na,ay\nB,BEE\n")
+    succeed(invoke(["init", "--kart", mixed]))
+    geo = ["--primary-key", "id", "--csv-lon", "x", "--csv-lat", "y", "--crs", "EPSG:4326"]
+    run("A", "import", folder / "places.csv", *geo)
+    run("A", "tag", "t1")
+    run("Bob", "import", folder / "words.csv", "--primary-key", "word", "-m", "Words")
+    run("Bob", "create-workingcopy", "copy.gpkg")
+    for event in ("insert", "delete", *(f"update{number}" for number in range(1, 8))):
+        _write(mixed, f"DROP TRIGGER IF EXISTS rtree_places_geom_{event}")
+    _write(mixed, "UPDATE places SET name = 'TWO' WHERE id = 2")
+    _write(mixed, "DELETE FROM places WHERE id = 3")
+    _write(mixed, "INSERT INTO places (id, name, geom) SELECT 7, 'VII', geom FROM places LIMIT 1")
+    run("Carol", "commit", "-m", "Edits")
+    run("Carol", "tag", "t2")
+    for branch, name in (("other", "uno"), ("main", "eins")):
+        run("A", "switch", *(["-c", "other"] if branch == "other" else ["main"]))
+        _write(mixed, f"UPDATE places SET name = '{name}' WHERE id = 1")
+        _write(mixed, f"INSERT INTO places (id, name) VALUES (9, '{name}')")
+        _write(mixed, f"UPDATE words SET meaning = '{name}' WHERE word = 'a'")
+        title = f"identifier = '{name}' WHERE data_type = 'features'"
+        _write(mixed, f"UPDATE gpkg_contents SET {title}")
+        run("Carol", "commit", "-m", f"Edits of {branch}")
+    shutil.copytree(mixed, folder / "mixed_merging", symlinks=True)
+    succeed(invoke(["-C", folder / "mixed_merging", "merge", "other"]))
+    files = "\N{LATIN SMALL LETTER E WITH ACUTE}.txt=hello", "a.txt=hi"
+    run("Dave", "commit-files", "-m", "Files", *files)
+    _write(mixed, "ALTER TABLE places RENAME COLUMN name TO label")
+    _write(mixed, "ALTER TABLE places ADD COLUMN more TEXT")
+    _write(mixed, "UPDATE places SET more = 'x' WHERE id = 2")
+    run("A", "commit", "-m", "Columns")
+    shutil.copytree(mixed, folder / "mixed_edited", symlinks=True)
+    _write(folder / "mixed_edited", "UPDATE places SET label = 'zwei' WHERE id = 2")
+    _write(folder / "mixed_edited", "DELETE FROM words WHERE word = 'b'")
+    for name, west in (("filtered", 0), ("hide", 100)):
+        shutil.copytree(mixed, folder / f"mixed_{name}", symlinks=True)
+        corners = [(west, 0), (west + 2, 0), (west + 2, 2), (west, 2), (west, 0)]
+        area = f"EPSG:4326;POLYGON(({','.join(f'{x} {y}' for x, y in corners)}))"
+        succeed(invoke(["-C", folder / f"mixed_{name}", "checkout", "--spatial-filter", area]))
 
 
 def _make_others(folder: Path) -> None:
@@ -669,6 +822,7 @@ def _make(folder: Path) -> None:
     for branch in ("side", "easy"):
         run_git("branch", "-f", branch, f"refs/heads/{branch}", cwd=folder / "bare")
     _make_others(folder)
+    _make_mixed(folder)
 
 
 @pytest.fixture

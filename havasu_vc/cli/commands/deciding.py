@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,7 +14,9 @@ import click
 from havasu_vc.cli.arguments import parse_assignment, parse_format
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, is_in_karts_place
 from havasu_vc.cli.counts import counted
+from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_diffs import crs_as_kart
 from havasu_vc.cli.karts_filters import checked_filters
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
@@ -23,6 +25,7 @@ from havasu_vc.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Resolved
+    from havasu_vc.library import Repo
     from havasu_vc.model.diffs import ConflictedDataset
 
 __all__ = ["conflicts", "resolve"]
@@ -89,28 +92,24 @@ def conflicts(
     from havasu_vc.writers import JsonStyle, WriterOptions
     from havasu_vc.writers.conflicts import conflict_writer_named
 
-    if flat and output_format.startswith("geojson"):
+    if flat and output_format.startswith("geojson") and not is_called_kart():
         raise click.UsageError("--flat is about labels, as text or JSON")
     name, style = parse_format(output_format, json_style)
+    output = None if name == "quiet" and is_called_kart() else output
     repo = invocation.open_repo()
     options = WriterOptions(json_style=JsonStyle(style), flat=flat, as_kart=is_called_kart())
     if crs is not None:
         from havasu_vc.looking import reprojection
 
-        options = replace(options, reproject=reprojection(crs)[1])
+        options = replace(options, reproject=reprojection(crs_as_kart(crs))[1])
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(
         checked_filters(filters), by_key=name == "text" or bool(summary)
     )
     as_kart = is_in_karts_place(repo.git)
     if name == "geojson":
-        named = {each.partition(":")[0] for each in filters}
-        one = len(named) == 1 and not any("*" in each for each in named)
-        if as_kart and output is None and not one and len(repo.datasets()) > 1:
-            raise click.BadParameter(
-                "Need to specify a directory via --output for GeoJSON with more than one dataset",
-                param_hint="--output",
-            )
+        if as_kart and output is None:
+            _require_one(repo, filters)
         found = _without_meta(invocation, found)
     if output is None:
         how = replace(options, color=invocation.colored(sys.stdout))
@@ -131,12 +130,26 @@ def conflicts(
     return 1 if count and (exit_code or name == "quiet") else 0
 
 
+def _require_one(repo: Repo, filters: Sequence[str]) -> None:
+    """Raise as Kart does where conflicts of several datasets would be one collection."""
+    named = {each.partition(":")[0] for each in filters}
+    one = len(named) == 1 and not any("*" in each for each in named)
+    if not one and len(repo.datasets()) > 1:
+        raise click.BadParameter(
+            "Need to specify a directory via --output for GeoJSON with more than one dataset",
+            param_hint="--output",
+        )
+
+
 def _without_meta(
     invocation: Invocation, datasets: Iterable[ConflictedDataset]
 ) -> Iterator[ConflictedDataset]:
     """Yield datasets, telling of conflicts that GeoJSON has no place for."""
     for each in datasets:
-        if each.meta:
+        if each.meta and is_called_kart():
+            what = f"{visible(each.path)} meta changes aren't included in GeoJSON output."
+            click.echo(f"Warning: {what}", err=True)
+        elif each.meta:
             names = ", ".join(item.name for item in each.meta)
             invocation.note(f"{each.path}: GeoJSON does not show the conflicts of {names}")
         yield each

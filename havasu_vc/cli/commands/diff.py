@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_diffs import estimates_counts, filters_counted, one_after_the_other
 from havasu_vc.cli.karts_filters import filters_of_edits
 from havasu_vc.cli.options import PLACE, RevisionCommand, tile_format_option
 from havasu_vc.cli.output import opened_output
@@ -25,6 +26,7 @@ from havasu_vc.writers import JsonStyle
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
+    from havasu_vc.model.diffs import DatasetDiff
 
 __all__ = ["command", "print_row", "row_name", "show"]
 
@@ -76,14 +78,14 @@ def command(
         asked = revisions_and_filters(context, repo, arguments)
         return _of_file(invocation, repo, file, asked, options)
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
+    filters = filters_counted(options.only_feature_count, filters)
     # Kart's JSON lines name every dataset.
     equal_ones = options.output_format == "json-lines"
     between = "..." if repo.git.follows_kart else ".."
     range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
-        old = range_text if revisions else None
-        diff = repo.workspace.diff_of_all if equal_ones else repo.workspace.diff
-        diffs = diff(old, filters_of_edits(filters, range_text))
+        chosen = filters_of_edits(filters, range_text)
+        diffs = _of_edits(repo, range_text if revisions else None, chosen, options)
         # Beside a revision Kart tells of files too, which no working copy has.
         files = bool(revisions) and is_called_kart()
         of = (f"{range_text}...HEAD" if files else range_text, filters)
@@ -104,6 +106,16 @@ def command(
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+def _of_edits(
+    repo: Repo, since: str | None, filters: Sequence[str], options: DiffOptions
+) -> Iterator[DatasetDiff]:
+    """Return what is edited in the workspace, perhaps since another revision."""
+    if since is not None and estimates_counts(options.only_feature_count):
+        return one_after_the_other(repo.diff(f"{since}...HEAD"), repo.workspace.diff())
+    of_all = options.output_format == "json-lines"
+    return (repo.workspace.diff_of_all if of_all else repo.workspace.diff)(since, filters)
 
 
 def _warning(invocation: Invocation, options: DiffOptions) -> Invocation:
@@ -169,6 +181,7 @@ def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOpt
     if len(arguments) == 1:
         _refuse_path_at(repo, arguments[0])
     revisions, filters = revisions_and_filters(context, repo, arguments)
+    filters = filters_counted(options.only_feature_count, filters)
     revision = revisions[0] if revisions else "HEAD"
     equal_ones = options.output_format == "json-lines"
     moves = options.tells_moves

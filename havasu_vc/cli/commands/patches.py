@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from havasu_vc.cli.arguments import parse_size
+from havasu_vc.cli.arguments import names_something, parse_size
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_stdout
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.karts_diffs import crs_as_kart, tell_what_is_hidden
 from havasu_vc.cli.options import (
     Command,
     engine_option,
@@ -26,8 +29,11 @@ from havasu_vc.cli.output import opened_output, require_file
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_bare_commit, tell_commit
 from havasu_vc.editing import PatchRequest
-from havasu_vc.errors import NoWorkingCopyError
+from havasu_vc.errors import InvalidArgumentError, NoWorkingCopyError
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
+
+if TYPE_CHECKING:
+    from havasu_vc.library import Repo
 
 __all__ = ["apply", "create_patch"]
 
@@ -65,6 +71,7 @@ def create_patch(
     if is_called_kart() and source is ParameterSource.DEFAULT:
         raise click.UsageError("Missing argument 'COMMIT'.")
     repo = invocation.open_repo()
+    _require_datasets(repo, revision, filters)
     commit, found = repo.create_patch(revision, filters)
     # A patch without a dataset that cannot be read would be another commit's.
     diffs = list(found)
@@ -75,15 +82,31 @@ def create_patch(
         files=files,
         header_alone=diff_format == "none",
         data_changes=diff_format == "no-data-changes",
+        as_kart=is_called_kart(),
     )
     if crs is not None:
         from havasu_vc.looking import reprojection
 
-        target, reproject = reprojection(crs)
+        target, reproject = reprojection(crs_as_kart(crs))
         options = replace(options, reproject=reproject, crs_name=target.identifier)
     require_file(output, "json", as_kart=is_in_karts_place(repo.git))
     with opened_output(output) as out:
         writer_named("patch")(diffs, out, options)
+    if diff_format == "full":
+        tell_what_is_hidden(invocation, diffs)
+
+
+def _require_datasets(repo: Repo, revision: str, filters: Sequence[str]) -> None:
+    """Raise for a word behind the revision that is a second one, and chooses nothing."""
+    for each in filters:
+        if ":" in each or "*" in each or names_something(repo, each, (f"{revision}^?", revision)):
+            continue
+        if is_called_kart():
+            raise click.UsageError(f"Got unexpected extra argument ({each})")
+        raise InvalidArgumentError(
+            f"a patch is of one commit, and {each!r} is no dataset there",
+            hints=("`havasu-vc diff A...B -o json` tells what differs between two commits",),
+        )
 
 
 @click.command("apply", cls=Command)

@@ -79,8 +79,9 @@ def command(
     if is_called_kart() and not printed.conflicts:
         told = told.replace('Repository is in "merging" state.\n', "", 1)
     click.echo(told, nl=False)
-    if is_called_kart() and printed.untracked is not None and status.commit is not None:
-        for line in _untracked_lines(printed.untracked):
+    untracked = None if printed.conflicts else printed.untracked
+    if is_called_kart() and untracked is not None and status.commit is not None:
+        for line in _untracked_lines(untracked):
             click.echo(line)
     if status.state not in ("clean", "merge of Kart's") and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")

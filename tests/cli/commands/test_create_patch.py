@@ -49,3 +49,10 @@ def test_rows_may_be_left_out_of_it(run: Run, tmp_path: Path) -> None:
 def test_it_may_have_no_diff(run: Run) -> None:
     patch = json.loads(succeed(run("create-patch", "--diff-format", "none")).stdout)
     assert list(patch) == ["kart.patch/v1"]
+
+
+def test_a_second_revision_is_no_filter(run: Run) -> None:
+    refused = run("create-patch", "HEAD", "HEAD^")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "'HEAD^' is no dataset there" in refused.stderr
+    assert succeed(run("create-patch", "HEAD", "points")).stdout

@@ -359,7 +359,7 @@ def test_columns_that_both_sides_add_are_in_conflict_in_karts_place(
     monkeypatch.setattr("sys.argv", ["/usr/bin/kart"])
     run(repo, "merge", "other")
     listed = run(repo, "conflicts", "-s", "--flat").rstrip().splitlines()
-    assert listed == ["points:feature:3", "points:meta:schema.json"]
+    assert listed == ["points:meta:schema.json", "points:feature:3"]
     said = run(repo, "resolve", "points:feature:3", "--with=theirs", code=20)
     assert "There are still unresolved meta-item conflicts for dataset points." in said
     run(repo, "resolve", "points:meta:schema.json", "--with=theirs")
