@@ -86,16 +86,20 @@ def error_texts(
 
 def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -> str:
     from havasu_vc.cli.karts_git import GIT_TEXTS
+    from havasu_vc.cli.karts_items import ITEM_TEXTS
     from havasu_vc.cli.karts_places import PLACE_TEXTS
     from havasu_vc.cli.karts_texts import TEXTS, WORDS
 
     family = (path or "").partition(" ")[0]
-    for commands, ours, karts in (*PLACE_TEXTS, *GIT_TEXTS, *TEXTS):
+    for commands, ours, karts in (*PLACE_TEXTS, *GIT_TEXTS, *ITEM_TEXTS, *TEXTS):
         if commands and family not in commands.split():
             continue
         if (found := re.fullmatch(ours, message)) is not None:
             text = found.expand(karts).replace("kart COMMAND", _spelt(path or ""))
             return text + "".join(f"\n{each}" for each in _like(found, path or "", karts))
+    named = any(each == "-C" or each.startswith("--repo") for each in sys.argv[1:])
+    if kind == "no-repository" and named:
+        return "Invalid value for --repo: Not an existing Kart repository"
     return message if kind is None else WORDS.get(kind, message)
 
 

@@ -17,13 +17,21 @@ from havasu_vc.errors import InvalidArgumentError, MissingProgramError
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.store.repository import GitRepository
+    from havasu_vc.writers.protocol import ChangeSummary
 
-__all__ = ["asked_as_in_kart", "asks_editor", "can_edit", "edit_message"]
+__all__ = ["asked_as_in_kart", "asks_editor", "can_edit", "edit_message", "karts_summary"]
 
 FILE = "COMMIT_EDITMSG"
 _QUESTION = (
     "Please enter the commit message for your changes. Lines that begin with '{}' are",
     "left out, and an empty message stops the commit.",
+    "",
+)
+
+
+_KARTS_QUESTION = (
+    "Please enter the commit message for your changes. Lines starting",
+    "with '{}' will be ignored, and an empty message aborts the commit.",
     "",
 )
 
@@ -61,6 +69,16 @@ def asked_as_in_kart(repo: Repo, message: str | None, text: str = "") -> str | N
     return edit_message(repo.git, (), text=text)
 
 
+def karts_summary(repo: Repo, changes: ChangeSummary) -> list[str]:
+    """Return what Kart tells in an editor: where HEAD is, and how much is to be committed."""
+    from havasu_vc.writers.status import summary_lines
+
+    where = repo.head_branch
+    lines = list(summary_lines(changes)) or ["  No changes (empty commit)"]
+    here = f"HEAD detached at {repo.head().commit}"[:24] if where is None else f"On branch {where}"
+    return [here, "", "Changes to be committed:", "", *lines, ""]
+
+
 def can_edit() -> bool:
     """Return whether a person sits there to write."""
     return sys.stdin.isatty() and sys.stdout.isatty()
@@ -72,7 +90,8 @@ def edit_message(git: GitRepository, summary: Iterable[str], *, text: str = "") 
     `summary` says as comments what is to be committed; `text` stands there already.
     """
     sign = _comment_sign(git)
-    lines = [*(line.format(sign) for line in _QUESTION), *summary]
+    question = _KARTS_QUESTION if is_called_kart() else _QUESTION
+    lines = [*(line.format(sign) for line in question), *summary]
     page = "\n".join([text, *(f"{sign} {line}".rstrip() for line in lines)]) + "\n"
     path = git.git_directory / FILE
     path.write_text(page, encoding="utf-8", errors="surrogateescape")
@@ -81,7 +100,7 @@ def edit_message(git: GitRepository, summary: Iterable[str], *, text: str = "") 
     editor = git.git("var", "GIT_EDITOR").text
     try:
         code = subprocess.run(
-            ["sh", "-c", f'{editor} "$@"', editor, str(path)], env=os.environ, check=False
+            ["/bin/sh", "-c", f'{editor} "$@"', "/bin/sh", str(path)], env=os.environ, check=False
         ).returncode
     except OSError as error:
         raise MissingProgramError(f"the editor {editor!r} could not be started") from error

@@ -123,11 +123,13 @@ _MAKING = "clone create-workingcopy init"
 CODES_OF_USAGE: tuple[tuple[str, str, int], ...] = (
     ("branch", "name the branches to delete", 128),
     ("tag", "a new tag has one name and one revision", 128),
+    ("tag", "-m goes with the name of a tag", 129),
     ("branch", "a new branch has one name and one start", 129),
     ("gc", "Got unexpected extra argument", 129),
 )
 """Codes of how commands were used that Kart hands to git: by command and beginning of text."""
 CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
+    ("resolve", ErrorKind.NOT_YET_SUPPORTED, "several conflicts ", 50),
     ("checkout clone init", ErrorKind.INVALID_ARGUMENT, "Invalid spatial filter definition", 30),
     ("init", ErrorKind.STATE, _GIT_SAYS, 128),
     ("log", ErrorKind.INVALID_ARGUMENT, "fatal: ", 128),

@@ -9,6 +9,11 @@ __all__ = ["GIT_TEXTS"]
 
 GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     (
+        "branch",
+        "-o json is of the list of branches alone",
+        "Illegal usage: 'kart branch --output-format=json' only supports listing branches.",
+    ),
+    (
         "fetch push pull remote",
         r"git says: ('.+' does not appear to be a git repository)",
         r"fatal: \1\nfatal: Could not read from remote repository.\n\n"
@@ -20,6 +25,14 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
         "fatal: No configured push destination.\nEither specify the URL from the command-line or "
         "configure a remote repository using\n\n    git remote add <name> <url>\n\nand then push "
         "using the remote name\n\n    git push <name>",
+    ),
+    (
+        "push",
+        r"git says: (The current branch (.+) has no upstream branch\.)",
+        r"fatal: \1\nTo push the current branch and set the remote as upstream, use\n\n"
+        r"    git push --set-upstream origin \2\n\n"
+        "To have this happen automatically for branches without a tracking\n"
+        "upstream, see 'push.autoSetupRemote' in 'git help config'.",
     ),
     (
         "push",

@@ -10,7 +10,7 @@ import click
 
 from havasu_vc.cli.invocation import Invocation
 
-__all__ = ["run"]
+__all__ = ["require_helper", "run"]
 
 _FLAGS: Mapping[str, Sequence[str]] = MappingProxyType(
     {
@@ -43,6 +43,15 @@ def run(invocation: Invocation, arguments: Sequence[str]) -> bool:
     elif part == "pre-push" and dry:
         click.echo("Running pre-push with --dry-run: found 0 LFS blobs (0B) to push")
     return True
+
+
+def require_helper(words: Sequence[str]) -> None:
+    """Raise where the words behind `helper` are none of Kart's."""
+    options = [click.Option(["--socket"]), click.Option(["--timeout"], type=int)]
+    params: list[click.Parameter] = [*options, click.Argument(["args"], nargs=-1)]
+    command = click.Command("helper", params=params)
+    with command.make_context("helper", [*words], ignore_unknown_options=True):
+        return
 
 
 def _parsed(part: str, words: Sequence[str]) -> dict[str, Any]:

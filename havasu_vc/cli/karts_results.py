@@ -41,7 +41,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("push", "Everything is at .* already", "Everything up-to-date"),
     ("push", "Would push to (.*)", r"To \1"),
     ("fsck", "Everything is sound", "✔︎ Everything looks good"),
-    ("commit", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
+    ("commit rm", r"\[detached HEAD ([0-9a-f]{7})\] (.*)", r"[None \1] \2"),
     ("conflicts", "No conflicts(; .*)?", ""),
     ("index", r"(\(Not performing the indexing due to --dry-run\.)\)", r"\1"),
     ("index", r"Indexed (\d+),(\d{3}) features (in .*)", r"Indexed \1\2 features \3"),

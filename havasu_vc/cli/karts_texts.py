@@ -41,6 +41,11 @@ _FORM = "Invalid value for '-o' / '--output-format': "
 _NO_FORM = "Invalid value for '--output-format' / '-o': invalid choice: "
 TEXTS: tuple[tuple[str, str, str], ...] = (
     (
+        "meta",
+        f"{_FORM}'(.+)' is not one of 'text', 'json'.",
+        rf"{_NO_FORM}\1. (choose from text, json)",
+    ),
+    (
         "commit conflicts diff log resolve restore show",
         "'(.*)' names no dataset",
         r"Invalid filter format, should be '<dataset>' or '<dataset>:<primary_key>': got '\1'",
@@ -134,11 +139,6 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         rf"{_NO_FORM}\1. (choose from text, json, json-lines)",
     ),
     (
-        "meta",
-        f"{_FORM}'(.+)' is not one of 'text', 'json'.",
-        rf"{_NO_FORM}\1. (choose from text, json)",
-    ),
-    (
         "log",
         f"{_FORM}JSON is laid out .+, not '(.+)'",
         rf"{_NO_FORM}\1. (choose from compact, extracompact, pretty)",
@@ -161,24 +161,6 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Invalid value for --ff-only: Conflicting parameters: --no-ff & --ff-only",
     ),
     (
-        "resolve",
-        "say how: --with, .*",
-        "Choose a resolution using --with or --with-file or --renumber",
-    ),
-    ("resolve", "name conflicts, or all of them with --all", "Missing argument: CONFLICT_LABEL"),
-    (
-        "resolve",
-        "conflicts are resolved in one way at a time",
-        "Illegal usage: '--with' is mutually exclusive with '--with-file'.",
-    ),
-    ("resolve", "no conflict that waits is named '(.+)'", r"No conflict found at \1"),
-    ("resolve", "the conflict '(.+)' is resolved already", r"Conflict at \1 is already resolved"),
-    (
-        "resolve",
-        r"Invalid value for '--with-file': '(.+)': No such file or directory",
-        r"Invalid value for '--with-file': File '\1' does not exist.",
-    ),
-    (
         "commit-files",
         "the commit has no message: -m gives one",
         "Aborting commit due to empty commit message.",
@@ -188,26 +170,10 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "'(.+)' gives no item a value",
         r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
     ),
-    (
-        "resolve",
-        "only rows that both sides inserted under one key can be renumbered",
-        "The --renumber option only works for unresolved insert/insert conficts with integer "
-        "primary-keys. There are no matching conflicts that can be renumbered.",
-    ),
-    (
-        "resolve",
-        "(Invalid value for '--with': '.*' is not one of) 'ours', .*",
-        r"\1 'ancestor', 'ours', 'theirs', 'delete', 'workingcopy'.",
-    ),
     ("mv", r"Missing argument 'DATASET'\.", "Missing argument 'OLD_NAME'."),
     ("mv", "(.+) is where it is already", r"Dataset '\1' already exists in repository"),
     ("mv", r"Missing argument 'PATH'\.", "Missing argument 'NEW_NAME'."),
     ("add-dataset", "name tables, or give --all-layers", "Missing argument 'TABLE_NAME'."),
-    (
-        "meta",
-        "give an ITEM=VALUE, or --unset ITEM",
-        "Missing argument 'KEY=VALUE [KEY=VALUE...]'.",
-    ),
     (
         "import",
         r"Missing argument 'SOURCE'\.",
@@ -313,7 +279,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     ("commit", "there is no dataset '.+' at HEAD", "No changes to commit"),
     (
-        "add-dataset apply commit data merge mv pull",
+        "add-dataset apply commit data merge meta mv pull",
         "the message is empty; nothing is committed",
         "Aborting commit due to empty commit message.",
     ),
@@ -374,21 +340,6 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Specify a dataset to delete: eg `kart data rm DATASET`",
     ),
     (
-        "meta",
-        "'(.+)' gives no item a value",
-        r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
-    ),
-    (
-        "meta",
-        "there is no dataset '(.+)' at HEAD",
-        r"Patch contains changes for dataset '\1' which is not in this repository",
-    ),
-    (
-        "meta",
-        "the value of schema.json is not JSON: (.*)",
-        r"Invalid value: schema.json is not valid JSON:\n\1",
-    ),
-    (
         "",
         r"(?:No such|there is no) command '(.+?)'.*",
         r"kart: '\1' is not a kart command. See 'kart --help'.",
@@ -410,6 +361,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"there is no dataset '(.+)' at HEAD",
         r"Cannot delete dataset at path '\1' since it does not exist",
     ),
+    ("upgrade", '"(.+)" isn\'t empty', 'Invalid value for DEST: "\\1" isn\'t empty'),
     ("init", '"(.+)" isn\'t empty', 'Invalid value for directory: "\\1" isn\'t empty'),
     ("clone", r"git says: (.+)", r"fatal: \1\nError: Error calling git clone"),
     ("init", r"git says: (.+)", r"fatal: \1\nError: Error calling git init"),

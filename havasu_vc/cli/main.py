@@ -129,6 +129,9 @@ PARTS_OF_NEEDLESS: Mapping[str, Sequence[str]] = MappingProxyType(
 """The commands that one of them is made of, where it is."""
 
 
+OF_KART_ALONE = ("ext-run", "lfs")
+"""Commands that are there where this program is called `kart`."""
+
 _WORKS = "`git {}` works in this repository"
 GIT_VERBS: Mapping[str, str] = MappingProxyType(
     {
@@ -172,6 +175,11 @@ class CommandTable(click.Group):
             from havasu_vc.cli.options import needless_command
 
             return needless_command(cmd_name, NEEDLESS[cmd_name], PARTS_OF_NEEDLESS.get(cmd_name))
+        if cmd_name in OF_KART_ALONE and is_called_kart():
+            return cast(
+                click.Command,
+                getattr(import_module("havasu_vc.cli.karts_commands"), cmd_name.replace("-", "_")),
+            )
         if cmd_name == "build-annotations":
             from havasu_vc.cli.commands.annotations import build_annotations
 
@@ -340,7 +348,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     "--repo",
     "folder",
     metavar="PATH",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     help="Work in the repository at PATH.  [default: the current folder]",
 )

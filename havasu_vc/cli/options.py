@@ -33,6 +33,7 @@ __all__ = [
     "Command",
     "DiffForm",
     "RevisionCommand",
+    "empty_message",
     "engine_option",
     "gathered",
     "join_message",
@@ -44,6 +45,7 @@ __all__ = [
     "output_option",
     "spatial_filter_option",
     "style_option",
+    "styled_json",
     "tile_format_option",
 ]
 
@@ -353,6 +355,14 @@ def format_option(*formats: str, help: str = "The form of what is printed.") -> 
     )
 
 
+def styled_json(context: click.Context, value: object) -> str:
+    """Return JSON in the style that was asked for with `-o`, as `json:compact`."""
+    from havasu_vc.writers.json_style import LAYOUTS
+    from havasu_vc.writers.protocol import JsonStyle
+
+    return LAYOUTS[JsonStyle(context.meta.get(_STYLE, JSON_STYLES[0]))].dumps(value)
+
+
 def json_option(function: _F) -> _F:
     """Add `-o`, by which `Invocation.result` prints what came of a command as JSON."""
 
@@ -372,6 +382,7 @@ def json_option(function: _F) -> _F:
     )(function)
 
 
+_MESSAGE = "'--message' / '-m'"
 _OWN_MESSAGE = ("import", "merge", "table-import")
 """Commands that Kart has make up a message where the one that is given is empty."""
 _ONE_MESSAGE = (*_OWN_MESSAGE, "init", "meta set", "commit-files")
@@ -400,7 +411,8 @@ def message_options(function: _F) -> _F:
             value = value[-1:]
         if is_called_kart() and context.info_name in _OWN_MESSAGE and not any(value):
             value = ()  # the message is then the one that it makes up
-        return join_message(value, context.meta[_FROM_FILE])
+        waits = is_called_kart() and context.info_name == "commit"
+        return join_message(value, context.meta[_FROM_FILE], empty=waits)
 
     function = click.option(
         "-F",
@@ -422,29 +434,38 @@ def message_options(function: _F) -> _F:
     )(function)
 
 
-def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | None:
-    """Return the message that `-m` and `-F` give; None when neither is there."""
+def join_message(
+    paragraphs: Sequence[str], text: str | None = None, *, empty: bool = False
+) -> str | None:
+    """Return the message that `-m` and `-F` give, `empty` perhaps; None when neither is there."""
     if paragraphs and text is not None:
         raise InvalidArgumentError("-m and -F cannot be given together")
     message = "\n\n".join(_said(each).strip("\n") for each in paragraphs) if paragraphs else text
     if message is None:
         return None
     message = message.replace("\r\n", "\n").strip()
-    if not message:
-        raise InvalidArgumentError("the message is empty; nothing is committed")
+    if not (message or empty):
+        raise empty_message()
     return message
+
+
+def empty_message() -> InvalidArgumentError:
+    """Return the error of a message without a word."""
+    return InvalidArgumentError("the message is empty; nothing is committed")
 
 
 def _said(paragraph: str) -> str:
     """Return a paragraph, which stands in a file where Kart's `@FILE` names one."""
     if not (is_called_kart() and paragraph.startswith("@")):
         return paragraph
+    path = Path(paragraph[1:])
     try:
         if paragraph == "@-":
             return sys.stdin.read().strip()
-        return Path(paragraph[1:]).read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{paragraph[1:]} cannot be read as a message") from error
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
+        raise click.BadParameter(f"{str(path)!r}: {why}", param_hint=_MESSAGE) from error
 
 
 # Commands that Kart has and that nothing is left to do for here: they say so, and succeed.
@@ -492,6 +513,10 @@ def needless_command(name: str, why: str, parts: Sequence[str] | None = None) ->
         named = arguments[0] if arguments and not arguments[0].startswith("-") else None
         if parts is not None and named is not None and named not in parts:
             raise click.UsageError(f"{name} has no command {named!r}")
+        if name == "helper" and is_called_kart():
+            from havasu_vc.cli.karts_lfs import require_helper
+
+            require_helper(arguments)
         if parts is not None and is_called_kart() and isinstance(invocation, Invocation):
             from havasu_vc.cli.karts_lfs import run
 

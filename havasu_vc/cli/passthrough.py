@@ -81,9 +81,9 @@ def show_git(
                 out.write(git_line(text, color) + end)
         code = child.wait()
         errors.seek(0)
-        for text in errors.read().decode("utf-8", "surrogateescape").split("\n"):
-            if text:
-                click.echo(git_line(text, color=False), err=True)
+        told = errors.read().decode("utf-8", "surrogateescape")
+        for text in told.rstrip("\n").split("\n") if told else ():
+            click.echo(git_line(text, color=False), err=True)
         return code
 
 

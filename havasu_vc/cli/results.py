@@ -26,6 +26,7 @@ __all__ = [
     "changes_object",
     "counts_object",
     "merged_lines",
+    "planned_summary",
     "print_commit",
     "tell_bare_commit",
     "tell_commit",
@@ -130,6 +131,15 @@ def _summary(repo: Repo, result: CommitResult, seen: Mapping[str, RowsSeen]) -> 
     none = ChangeCounts()
     changes = {**result.changes, **{path: each.counts for path, each in seen.items()}}
     found = {path: DatasetSummary(meta.get(path, none), counts) for path, counts in changes.items()}
+    return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
+
+
+def planned_summary(result: CommitResult) -> ChangeSummary:
+    """Return how much a commit would change, to which each meta item that differs is edited."""
+    found = {
+        path: DatasetSummary(ChangeCounts(updates=len(result.meta.get(path, ()))), counts)
+        for path, counts in result.changes.items()
+    }
     return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
 
 

@@ -667,6 +667,56 @@ mixed_merging: conflicts --json-style nosuch -o json
 mixed_merging: conflicts --output '' words
 mixed_merging: conflicts --crs 3857
 resolved: conflicts -o geojson
+clean: commit -m ''
+clean: commit -m @nosuch
+edited: commit -m ''
+edited: commit -m @
+edited: commit
+edited: commit -m x -m ''
+edited: commit -m x table:feature
+merging: resolve table --with=ours
+merging: resolve table:feature --with=ours
+merging: resolve table:1 --with=ours
+merging: resolve table: --with=ours
+merging: resolve nosuch --with=ours
+merging: resolve table:feature:1 table:feature:2 --with=ours
+merging: resolve table:feature:1 --with=ours --renumber=ours
+merging: resolve table:feature:1 --with=ancestor
+merging: resolve table:feature:1 --with=workingcopy
+merging: resolve table:feature:1 --with=delete
+behind: merge main --ff-only -m x
+remote: branch -a -o json
+clean: branch -x
+clean: tag -m '' t
+clean: tag -d
+bare: checkout
+bare: fsck --reset-dataset table
+gone: fsck --reset-dataset table
+remote: switch -C easy origin/easy
+clean: meta set table title=X -m ''
+clean: meta set table =x -m x
+clean: data rm table/ -m x
+clean: data rm points/
+behind: data rm table -m x
+remote: push
+remote: push origin main
+clean: clone ''
+clean: clone . ''
+clean: upgrade '' ''
+clean: upgrade . ''
+clean: upgrade . ../edited
+clean: upgrade a b c
+clean: upgrade --in-place
+clean: upgrade ../table.csv ../new
+clean: lfs ls-files
+clean: lfs nosuch
+clean: helper --timeout
+clean: helper --timeout x
+clean: ext-run
+clean: ext-run nosuch
+clean: -C ../table.csv status
+clean: -C nosuch status
+clean: -C copy.gpkg branch
 """
 
 

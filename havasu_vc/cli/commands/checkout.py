@@ -239,6 +239,8 @@ class _Here:
             if repo.workspace.living is not None or self._leaves_nothing(repo):
                 _print(invocation, repo, created=created)
                 return
+        if is_called_kart() and repo.git.is_bare and self.tables is None:
+            return  # in Kart there is nothing to be made
         if (repo.git.is_kart or limited) and self.tables is None and repo.workspace.living is None:
             _make_karts(invocation, repo)
         elif limited:

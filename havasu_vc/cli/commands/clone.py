@@ -116,7 +116,9 @@ def command(
     of_data = request.filter == "data"
     of_box = request.part is not None and request.part.box is not None
     require_no_file(invocation.here, directory)
-    folder = invocation.here / (directory or folder_of(request.url, bare=request.bare))
+    nowhere = is_called_kart() and not request.url  # which is here to Kart
+    named = directory or ("" if nowhere else folder_of(request.url, bare=request.bare))
+    folder = invocation.here / named
     request = replace(
         request,
         folder=folder.resolve() if is_called_kart() else folder,

@@ -15,19 +15,20 @@ from havasu_vc.checkouts import WorkspaceCommitRequest
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
-from havasu_vc.cli.editor import asks_editor, can_edit, edit_message
+from havasu_vc.cli.editor import asks_editor, can_edit, edit_message, karts_summary
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.karts_filters import filters_of_edits, hidden_keys_told
 from havasu_vc.cli.options import (
     PLACE,
     Command,
+    empty_message,
     engine_option,
     json_option,
     message_options,
     tile_format_option,
 )
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.results import planned_summary, tell_commit
 from havasu_vc.errors import (
     NoChangesError,
     NoWorkingCopyError,
@@ -137,8 +138,8 @@ def command(
         if message is None and amended is not None and (no_edit or not can_edit()):
             message = amended.message
         try:
-            if message is None and not request.dry_run and asks_editor(repo):
-                message = commit.ask(repo, "" if amended is None else amended.message)
+            if not message and not request.dry_run and (message == "" or asks_editor(repo)):
+                message = commit.ask(repo, message, "" if amended is None else amended.message)
             result = commit.make(repo, message, dry_run=request.dry_run)
         except NoChangesError as error:
             error.hints = (*error.hints, *_staged_by_git(repo))
@@ -186,14 +187,27 @@ class _Commit:
             )
         return repo.commit_from.by(replace(request, message=message, dry_run=dry_run))
 
-    def ask(self, repo: Repo, text: str) -> str:
-        """Have the message written in an editor, where `text` stands already."""
+    def plan(self, repo: Repo) -> CommitResult:
+        """Tell what it would hold, which is something."""
         planned = self.make(repo, None, dry_run=True)
         if self.of_workspace and not planned.changes and not self.request.allow_empty:
             from havasu_vc.checkouts import nothing_edited
 
             raise nothing_edited(self.request.filters)
+        return planned
+
+    def ask(self, repo: Repo, message: str | None, text: str) -> str:
+        """Have the message written in an editor, where `text` stands already.
+
+        Of one that was given and is empty, Kart tells where there is something to commit.
+        """
+        planned = self.plan(repo)
+        if message is not None:
+            raise empty_message()
         source = "the workspace" if self.of_workspace else str(self.request.file)
+        if is_called_kart():
+            told = karts_summary(repo, planned_summary(planned))
+            return edit_message(repo.git, told, text=text)
         lines = change_lines(planned.changes, planned.meta)
         return edit_message(repo.git, [f"Changes from {source}:", *lines], text=text)
 

@@ -15,6 +15,7 @@ from havasu_vc.cli.options import Command, engine_option, json_option, message_o
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit, tell_moved
 from havasu_vc.datasets.kinds import kind_names
+from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.transfer import ConvertRequest
 
@@ -129,6 +130,9 @@ def rm(invocation: Invocation, datasets: tuple[str, ...], message: str | None) -
     Files beside a dataset in its folder stay; in Kart's repositories they go with it.
     """
     repo = invocation.open_repo()
+    for path in datasets if is_called_kart() else ():
+        if path.endswith("/"):  # which names no dataset to Kart
+            raise DatasetNotFoundError(path)
     # Kart tells how many rows went.
     known = repo.datasets() if repo.git.follows_kart else ()
     rows = {path: repo.count_rows(path) for path in datasets if path in known}

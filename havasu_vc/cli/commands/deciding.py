@@ -21,7 +21,7 @@ from havasu_vc.cli.karts_filters import checked_filters
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Resolved
@@ -155,6 +155,14 @@ def _without_meta(
         yield each
 
 
+def _require_one_conflict(repo: Repo, labels: tuple[str, ...]) -> None:
+    """Raise where labels mean more than one conflict to Kart, which decides one at a time."""
+    named = {text.partition(":")[0] for text in labels}
+    several = len(labels) > 1 or any(text.rstrip(":").count(":") < 2 for text in labels)
+    if several and named & {each.path for each in repo.conflicts()}:
+        raise NotYetSupportedError("several conflicts cannot be decided at once, called kart")
+
+
 @click.command("resolve", cls=Command)
 @click.argument("labels", metavar="[LABEL|FILTER...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Resolve all conflicts that wait.")
@@ -210,9 +218,15 @@ def resolve(
     havasu-vc resolve --all --with=ours
     """
     if is_called_kart():
+        if choice and renumber:
+            raise click.UsageError(
+                "Illegal usage: '--with' is mutually exclusive with '--renumber'."
+            )
         invocation.open_repo().view_conflicts()  # where there is no merge Kart says so first
     if not (choice or columns or file or renumber):
         raise click.UsageError("say how: --with, --column, --with-file or --renumber")
+    if is_called_kart() and not (renumber or everything):
+        _require_one_conflict(invocation.open_repo(), labels)
     # Without labels Kart renumbers all that can be.
     if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")

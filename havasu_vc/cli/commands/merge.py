@@ -106,6 +106,10 @@ def command(
         repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
     if ff_only and ff is False:
         raise click.UsageError("--no-ff and --ff-only contradict each other")
+    if ff_only and request.message and is_called_kart():
+        raise click.BadParameter(
+            "Conflicting parameters: --message & --ff-only", param_hint="--ff-only"
+        )
     wanted = {None: configured_fast_forward(repo, "merge.ff"), True: "auto", False: "never"}
     (name,) = revisions
     if is_called_kart():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.as_kart import stop_while_merging
+from havasu_vc.cli.as_kart import is_called_kart, stop_while_merging
 from havasu_vc.cli.branches import follow
 from havasu_vc.cli.completing import complete_branches, complete_tags
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option, join_message
+from havasu_vc.cli.options import Command, format_option, join_message, styled_json
 from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
@@ -56,6 +55,8 @@ def branch(
     invocation: Invocation = context.obj
     repo = invocation.open_repo(rows=False)
     stop_while_merging(repo.git)  # in which Kart shows no branches
+    if output_format == "json" and (arguments or delete or force_delete or show_current):
+        raise click.UsageError("-o json is of the list of branches alone")
     if any(argument.startswith("-") for argument in arguments):
         return _git_branch(invocation, repo, arguments, delete=delete, force_delete=force_delete)
     if show_current:
@@ -70,7 +71,7 @@ def branch(
         if arguments[1:] and follow(repo, *arguments):
             invocation.say(f"branch '{arguments[0]}' set up to track '{arguments[1]}'.")
     elif output_format == "json":
-        click.echo(json.dumps(_json(repo), indent=2))
+        click.echo(styled_json(context, _json(repo)))
     else:
         _list(repo, color=invocation.colored(sys.stdout))
     return 0
@@ -172,7 +173,13 @@ def tag(
         if any(map(_EDITING.match, arguments)):
             return run_git_here(line, repo.git, color=invocation.colored(sys.stdout))
         return show_git(line, repo.git, color=False, pager=invocation.pager)
+    if messages and not any(messages) and arguments and is_called_kart():
+        return show_git(["tag", "-m", "", *arguments], repo.git, color=False, pager=False)
+    if messages and not (arguments or delete):
+        raise click.UsageError("-m goes with the name of a tag")
     if delete:
+        if not arguments and is_called_kart():
+            return 0  # as git, to which Kart hands this
         if not arguments:
             raise click.UsageError("name the tags to delete")
         for name in arguments:
@@ -190,7 +197,7 @@ def tag(
             tag.name: {"commit": tag.commit, "abbrevCommit": tag.commit[:7], "message": tag.message}
             for tag in repo.tags()
         }
-        click.echo(json.dumps({"havasu.tag/v1": tags}, indent=2))
+        click.echo(styled_json(context, {"havasu.tag/v1": tags}))
     else:
         for tag in repo.tags():
             click.echo(visible(tag.name))

@@ -294,10 +294,13 @@ def _rebases(repo: Repo) -> str | None:
 )
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
 @click.option("--no-verify", is_flag=True, help="Run no hook of git's before it.")
+@click.option("--atomic", is_flag=True, help="Move all refs there, or none.")
+@click.option("--follow-tags", is_flag=True, help="Push tags with messages that it reaches, too.")
+@click.option("--porcelain", is_flag=True, help="Tell of refs in lines for programs, as git does.")
 @takes(PushRequest, dry_run=DRY_RUN, without=("remote", "refspecs", "options"))
 @json_option
 @click.pass_obj
-def push(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None:
+def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **flags: bool) -> None:
     """Send commits to REMOTE: the data files that they name, then the branches.
 
     What to push where nothing is named, and how to get in, is as in `git push`. Branches with
@@ -319,6 +322,10 @@ def push(invocation: Invocation, /, request: PushRequest, **flags: bool) -> None
     if results_on_stdout():
         for branch, there in result.followed:  # as git tells it, on the stream where Kart has it
             invocation.say(f"branch '{branch}' set up to track '{there}'.")
+    if porcelain and invocation.json is None:
+        for line in (f"To {result.remote}", *result.refs, "Done"):
+            click.echo("\t".join(map(visible, line.split("\t"))))
+        return
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
     if not result.refs:

@@ -85,6 +85,7 @@ def command(
             _tell(invocation, repo, was, request, start=name, renewed=True)
             return
         repo.create_branch(renewed, start, force=True)
+        follow(repo, renewed, start)
         request = replace(request, create=False, start=None)
     if detach:
         revision = "@{-1}" if request.target == "-" else request.target

@@ -28,7 +28,7 @@ from havasu_vc.cli.options import (
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.requests import DRY_RUN, POLICY, Spelt, takes
 from havasu_vc.cli.results import print_commit, tell_commit
-from havasu_vc.errors import NoChangesError, NoWorkingCopyError
+from havasu_vc.errors import NoChangesError, NoWorkingCopyError, StateError
 from havasu_vc.library import Repo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.upkeep import Issue, Level, OptimizeRequest, RepairRequest, waits_for_objects
@@ -91,6 +91,8 @@ def fsck(
         _refuse(arguments[0], context)
     repo, compared = invocation.open_repo(), full or is_called_kart()
     stop_while_merging(repo.git)
+    if reset and is_called_kart() and repo.workspace.living is None:
+        return _reset_nothing(invocation, repo)
     for path in reset:
         repo.make_table_anew(path)
     found = chain(repo.fsck(full=full), repo.fsck_working_copy() if compared else ())
@@ -122,6 +124,29 @@ def fsck(
     if count or not (is_called_kart() and (reset or repo.workspace.living is None)):
         invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
     return 1 if count else 0
+
+
+def _reset_nothing(invocation: Invocation, repo: Repo) -> int:
+    """Tell as Kart does, which is asked to make tables anew, that there is no working copy."""
+    for line in lines_of_fsck(repo, ()):
+        invocation.say(line)
+    if not repo.git.is_bare and repo.git.config.get("kart.workingcopy.location"):
+        raise NoWorkingCopyError("the working copy is missing")
+    return 0
+
+
+def _require_source(here: Path, place: str) -> None:
+    """Raise as Kart does where a place is no folder."""
+    found = here / place
+    if not place or not found.is_dir():
+        why = "is a file" if found.is_file() else "does not exist"
+        raise click.BadParameter(f"Directory '{place}' {why}.", param_hint="'SOURCE'")
+
+
+def _require_empty(place: Path) -> None:
+    """Raise as Kart does, before it looks at the source, where something is at a place."""
+    if place.is_dir() and any(place.iterdir()):
+        raise StateError(f'"{place}" isn\'t empty')
 
 
 @click.command("validate", cls=Command)
@@ -297,13 +322,11 @@ def _gc_by_git(invocation: Invocation, repo: Repo, arguments: Sequence[str]) -> 
 
 
 @click.command("upgrade", cls=Command)
-@click.argument(
-    "paths", metavar="[[SOURCE] DESTINATION]", type=click.Path(path_type=Path), nargs=-1
-)
+@click.argument("places", metavar="[[SOURCE] DESTINATION]", type=click.Path(), nargs=-1)
 @click.option("--in-place", is_flag=True, help="Move the branches and tags of the old repository.")
 @json_option
 @click.pass_obj
-def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> None:
+def upgrade(invocation: Invocation, places: tuple[str, ...], in_place: bool) -> None:
     """Bring the datasets of HEAD to the newest form, in one commit.
 
     Datasets of format 1 become ones of format 2; no data file is written again. Upgrade the
@@ -314,12 +337,15 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
     is at SOURCE or here, stays as it is. With --in-place it is the one that becomes V3: its
     branches and tags move to the new commits. Whoever has cloned it clones it again.
     """
+    paths = tuple(map(Path, places))
+    if is_called_kart() and places:
+        _require_source(invocation.here, places[0])
     # Kart passes over the other.
     if in_place and not is_called_kart() and len({path.resolve() for path in paths}) > 1:
         raise click.UsageError("--in-place takes one repository")
     if len(paths) > 2:
         raise click.UsageError("two places at most: where it is, and where the new one is to be")
-    if is_called_kart() and not in_place and not paths:
+    if is_called_kart() and not paths:
         raise click.UsageError("Missing argument 'SOURCE'.")
     if is_called_kart() and not paths[1:]:
         raise click.UsageError("Missing argument 'DEST'.")
@@ -328,10 +354,8 @@ def upgrade(invocation: Invocation, paths: tuple[Path, ...], in_place: bool) -> 
         source, destination = [*paths[:1]], None
     if source:
         invocation = replace(invocation, folder=invocation.here / str(source[0]))
-        if is_called_kart() and not invocation.folder.is_dir():
-            raise click.BadParameter(
-                f"Directory '{source[0]}' does not exist.", param_hint="'SOURCE'"
-            )
+        if is_called_kart() and destination is not None:
+            _require_empty(destination)
         destination = None if destination is None else Path.cwd() / destination
     repo = invocation.open_repo()
     if in_place:
