@@ -8,7 +8,7 @@ from pathlib import Path
 
 from havasu_vc import errors
 from havasu_vc.cli.errors import EXIT_CODES
-from havasu_vc.cli.karts_codes import CODES_OF_COMMANDS
+from havasu_vc.cli.kart.codes import CODES_OF_COMMANDS
 from tests.support.golden import Golden
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "errors.md"

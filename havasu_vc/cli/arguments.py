@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.as_kart import is_called_kart
-from havasu_vc.cli.karts_filters import (
+from havasu_vc.cli.kart.filters import (
     filters_as_kart,
     require_filters_of_kart,
     tell_how_to_part,

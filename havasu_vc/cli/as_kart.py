@@ -64,7 +64,7 @@ def lines_said(text: str) -> tuple[str, ...]:
     context = click.get_current_context(silent=True)
     if context is None or not is_called_kart():
         return (text,)
-    from havasu_vc.cli.karts_results import SAID
+    from havasu_vc.cli.kart.results import SAID
 
     for commands, ours, karts in SAID:
         if context.info_name not in commands.split():
@@ -85,10 +85,10 @@ def error_texts(
 
 
 def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -> str:
-    from havasu_vc.cli.karts_git import GIT_TEXTS
-    from havasu_vc.cli.karts_items import ITEM_TEXTS
-    from havasu_vc.cli.karts_places import PLACE_TEXTS
-    from havasu_vc.cli.karts_texts import TEXTS, WORDS
+    from havasu_vc.cli.kart.texts import TEXTS, WORDS
+    from havasu_vc.cli.kart.texts_of_git import GIT_TEXTS
+    from havasu_vc.cli.kart.texts_of_items import ITEM_TEXTS
+    from havasu_vc.cli.kart.texts_of_places import PLACE_TEXTS
 
     family = (path or "").partition(" ")[0]
     for commands, ours, karts in (*PLACE_TEXTS, *GIT_TEXTS, *ITEM_TEXTS, *TEXTS):
@@ -107,21 +107,21 @@ def _like(found: re.Match[str], path: str, text: str) -> Sequence[str]:
     """Return the lines that tell which commands are spelt like one that is not there."""
     if "is not a kart command" not in text:
         return ()
-    from havasu_vc.cli.karts_options import like_command
+    from havasu_vc.cli.kart.options import like_command
 
     return like_command(found[1], path)
 
 
 def karts_usage(path: str) -> Sequence[str]:
     """Return the lines that begin Kart's error of how a command was used."""
-    from havasu_vc.cli.karts_options import usage_lines
+    from havasu_vc.cli.kart.options import usage_lines
 
     return usage_lines(path)
 
 
 def unknown_option(error: click.NoSuchOption) -> str:
     """Return what Kart says of an option that it has not."""
-    from havasu_vc.cli.karts_options import THROUGH_GIT, like_option
+    from havasu_vc.cli.kart.options import THROUGH_GIT, like_option
 
     path = "" if error.ctx is None else error.ctx.command_path.partition(" ")[2]
     if path in THROUGH_GIT:
@@ -137,7 +137,7 @@ def unknown_option(error: click.NoSuchOption) -> str:
 def _spelt(command: str) -> str:
     """Return a command as Kart names it in errors: `merge` with what is asked of a merge."""
     if command in ("import", "export"):
-        from havasu_vc.cli.karts_options import started_by
+        from havasu_vc.cli.kart.options import started_by
 
         by_name = f"table-{command}"
         return f"kart {by_name}" if by_name in sys.argv else started_by(command)
@@ -150,8 +150,8 @@ def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int
 
     `command` is the one that ran in Kart's place, None where it ran elsewhere.
     """
-    from havasu_vc.cli.karts_codes import CALLED_KART, CODES, CODES_OF_COMMANDS
-    from havasu_vc.cli.karts_texts import AMBIGUOUS
+    from havasu_vc.cli.kart.codes import CALLED_KART, CODES, CODES_OF_COMMANDS
+    from havasu_vc.cli.kart.texts import AMBIGUOUS
 
     known = (*CALLED_KART, *CODES_OF_COMMANDS) if is_called_kart() else CODES_OF_COMMANDS
     for commands, of_kind, begins, code in known if command else ():
@@ -167,7 +167,7 @@ def error_code(kind: ErrorKind, message: str, command: str | None = None) -> int
 
 def usage_code(command: str | None, message: str) -> int | None:
     """Return the exit code with which Kart ends where a command was used so, if it is git's."""
-    from havasu_vc.cli.karts_codes import CODES_OF_USAGE
+    from havasu_vc.cli.kart.codes import CODES_OF_USAGE
 
     if command is None or not is_called_kart():
         return None

@@ -19,7 +19,7 @@ from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_diffs import (
+from havasu_vc.cli.kart.diffs import (
     as_kart_writes,
     crs_as_kart,
     files_as_kart,

@@ -178,7 +178,7 @@ class CommandTable(click.Group):
         if cmd_name in OF_KART_ALONE and is_called_kart():
             return cast(
                 click.Command,
-                getattr(import_module("havasu_vc.cli.karts_commands"), cmd_name.replace("-", "_")),
+                getattr(import_module("havasu_vc.cli.kart.commands"), cmd_name.replace("-", "_")),
             )
         if cmd_name == "build-annotations":
             from havasu_vc.cli.commands.annotations import build_annotations

@@ -514,11 +514,11 @@ def needless_command(name: str, why: str, parts: Sequence[str] | None = None) ->
         if parts is not None and named is not None and named not in parts:
             raise click.UsageError(f"{name} has no command {named!r}")
         if name == "helper" and is_called_kart():
-            from havasu_vc.cli.karts_lfs import require_helper
+            from havasu_vc.cli.kart.lfs import require_helper
 
             require_helper(arguments)
         if parts is not None and is_called_kart() and isinstance(invocation, Invocation):
-            from havasu_vc.cli.karts_lfs import run
+            from havasu_vc.cli.kart.lfs import run
 
             if named is None:
                 raise click.UsageError("Missing command.")

@@ -17,7 +17,7 @@ from havasu_vc.writers.status import summary_lines, summary_object
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.kart import Committed, RowCounts, SomeCounts
-    from havasu_vc.cli.karts_counts import RowsSeen
+    from havasu_vc.cli.kart.counts import RowsSeen
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
     from havasu_vc.repo.results import CommitResult
@@ -151,7 +151,7 @@ def _as_kart_sees(repo: Repo, result: CommitResult, *, ordered: bool) -> dict[st
     if result.commit is None or not is_called_kart():
         return {}
     from havasu_vc.checkouts import paired_keys
-    from havasu_vc.cli.karts_counts import rows_seen, several_kinds
+    from havasu_vc.cli.kart.counts import rows_seen, several_kinds
 
     paths = [
         path
@@ -172,7 +172,7 @@ def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> No
     seen = _as_kart_sees(repo, result, ordered=True)
     changes = summary_object(_summary(repo, result, seen))
     if seen:
-        from havasu_vc.cli.karts_counts import in_karts_order
+        from havasu_vc.cli.kart.counts import in_karts_order
 
         changes = in_karts_order(changes, seen)
     value: Committed = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.cli import karts_counts
+from havasu_vc.cli.kart import counts as kart_counts
 from havasu_vc.model.diffs import DatasetDiff
 from tests.cli.conftest import invoke, succeed
 from tests.support.git import run_git
@@ -330,13 +330,13 @@ def test_called_kart_a_commit_as_json_is_read_once(
         database.execute("INSERT INTO t VALUES (100, 'new')")
         database.commit()
     asked = []
-    real = karts_counts.rows_seen
+    real = kart_counts.rows_seen
 
-    def seen(diff: DatasetDiff) -> karts_counts.RowsSeen:
+    def seen(diff: DatasetDiff) -> kart_counts.RowsSeen:
         asked.append(diff.path)
         return real(diff)
 
-    monkeypatch.setattr(karts_counts, "rows_seen", seen)
+    monkeypatch.setattr(kart_counts, "rows_seen", seen)
     told = succeed(invoke(["-C", repo, "commit", "-m", "x", "-o", "json"])).stdout
     counts = json.loads(told)["kart.commit/v1"]["changes"]["t"]["feature"]
     assert list(counts.items()) == [("inserts", 1), ("updates", 1)]

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from havasu_vc.cli import karts_options
+from havasu_vc.cli.kart import options
 from havasu_vc.cli.main import cli
 
 TAKES_ANYTHING = {"helper", "lfs+ fetch", "lfs+ gc", "lfs+ ls-files", "lfs+ pre-push"}
@@ -21,7 +21,7 @@ def _command(path: str) -> click.Command:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(karts_options._OPTIONS.keys() - TAKES_ANYTHING))
+@pytest.mark.parametrize("path", sorted(options._OPTIONS.keys() - TAKES_ANYTHING))
 def test_every_option_of_karts_is_known(path: str) -> None:
     known = {
         name
@@ -29,8 +29,8 @@ def test_every_option_of_karts_is_known(path: str) -> None:
         if isinstance(each, click.Option)
         for name in (*each.opts, *each.secondary_opts)
     }
-    assert set(karts_options._OPTIONS[path].split()) <= known
+    assert set(options._OPTIONS[path].split()) <= known
 
 
 def test_every_command_of_karts_has_its_arguments_here() -> None:
-    assert karts_options._OPTIONS.keys() <= karts_options._USAGES.keys()
+    assert options._OPTIONS.keys() <= options._USAGES.keys()

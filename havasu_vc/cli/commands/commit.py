@@ -17,7 +17,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.editor import asks_editor, can_edit, edit_message, karts_summary
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_filters import filters_of_edits, hidden_keys_told
+from havasu_vc.cli.kart.filters import filters_of_edits, hidden_keys_told
 from havasu_vc.cli.options import (
     PLACE,
     Command,

@@ -16,8 +16,8 @@ from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, is_in_karts_pl
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_diffs import crs_as_kart
-from havasu_vc.cli.karts_filters import checked_filters
+from havasu_vc.cli.kart.diffs import crs_as_kart
+from havasu_vc.cli.kart.filters import checked_filters
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output

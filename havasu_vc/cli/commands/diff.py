@@ -17,8 +17,8 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_diffs import estimates_counts, filters_counted, one_after_the_other
-from havasu_vc.cli.karts_filters import filters_of_edits
+from havasu_vc.cli.kart.diffs import estimates_counts, filters_counted, one_after_the_other
+from havasu_vc.cli.kart.filters import filters_of_edits
 from havasu_vc.cli.options import PLACE, RevisionCommand, tile_format_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NoWorkingCopyError

@@ -75,7 +75,7 @@ def _list_formats(context: click.Context, parameter: click.Parameter, asked: boo
     if not asked or context.resilient_parsing:
         return
     if is_called_kart():
-        from havasu_vc.cli.karts_places import KARTS_EXPORTS
+        from havasu_vc.cli.kart.texts_of_places import KARTS_EXPORTS
 
         for name, label in KARTS_EXPORTS:
             click.echo(f"    {name}: {label}")

@@ -19,7 +19,7 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_import import in_karts_order, of_all, path_as_karts
+from havasu_vc.cli.kart.imports import in_karts_order, of_all, path_as_karts
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
@@ -457,7 +457,7 @@ def _list_as_kart(source: str, invocation: Invocation) -> None:
 
 def _list_formats() -> None:
     if is_called_kart():
-        from havasu_vc.cli.karts_places import KARTS_SOURCES
+        from havasu_vc.cli.kart.texts_of_places import KARTS_SOURCES
 
         for kind in KARTS_SOURCES:
             click.echo(f"    {kind}")
@@ -552,7 +552,7 @@ def tell_import(
     """Tell what came in."""
     as_kart = bool(source) and is_called_kart() and not dry_run
     if source and as_kart:
-        from havasu_vc.cli.karts_import import import_lines
+        from havasu_vc.cli.kart.imports import import_lines
 
         for line in import_lines(result, source, seconds or 0):
             invocation.say(line)

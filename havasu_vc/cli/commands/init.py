@@ -22,7 +22,7 @@ from havasu_vc.cli.commands.import_ import (
     with_key,
 )
 from havasu_vc.cli.invocation import Invocation, require_no_file
-from havasu_vc.cli.karts_import import in_karts_order
+from havasu_vc.cli.kart.imports import in_karts_order
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.errors import (
     HavasuError,

@@ -20,8 +20,8 @@ from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_filters import refuse_keys_of_patterns
-from havasu_vc.cli.karts_logs import Count, at_most, people_named, skipped, words_named
+from havasu_vc.cli.kart.filters import refuse_keys_of_patterns
+from havasu_vc.cli.kart.logs import Count, at_most, people_named, skipped, words_named
 from havasu_vc.cli.options import JSON_STYLES, RevisionCommand, output_option, style_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output

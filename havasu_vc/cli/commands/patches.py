@@ -16,7 +16,7 @@ from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place, results_on_
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_diffs import crs_as_kart, tell_what_is_hidden
+from havasu_vc.cli.kart.diffs import crs_as_kart, tell_what_is_hidden
 from havasu_vc.cli.options import (
     Command,
     engine_option,

@@ -13,7 +13,7 @@ from havasu_vc.cli.as_kart import is_called_kart, is_in_karts_place
 from havasu_vc.cli.branches import tell_update
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_filters import filters_meant, refused_parts
+from havasu_vc.cli.kart.filters import filters_meant, refused_parts
 from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.cli.requests import DRY_RUN, Spelt, takes
 from havasu_vc.cli.results import changes_object, tell_commit

@@ -186,7 +186,7 @@ def _as_kart_prints(repo: Repo, printed: RepositoryStatus, *, untracked: bool) -
 
 def _order_counts(repo: Repo, changes: ChangeSummary, value: dict[str, Any]) -> None:
     """Bring numbers of rows into Kart's order, where there is one to speak of."""
-    from havasu_vc.cli.karts_counts import in_karts_order, rows_seen, several_kinds
+    from havasu_vc.cli.kart.counts import in_karts_order, rows_seen, several_kinds
 
     paths = [path for path, each in changes.datasets.items() if several_kinds(each.features)]
     if paths:

@@ -17,7 +17,7 @@ from havasu_vc.cli.completing import complete_datasets, complete_datasets_or_fil
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.karts_fsck import lines_of_fsck
+from havasu_vc.cli.kart.fsck import lines_of_fsck
 from havasu_vc.cli.options import (
     Command,
     engine_option,

@@ -1,6 +1,6 @@
 """Errors of branches, tags and remotes as Kart, which hands them to git, says them.
 
-As in `karts_texts`, which has all others.
+As in `kart.texts`, which has all others.
 """
 
 from __future__ import annotations

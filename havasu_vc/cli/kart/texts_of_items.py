@@ -1,6 +1,6 @@
 """Errors of meta items and of what conflicts are resolved as Kart says them.
 
-As in `karts_texts`, which has all others.
+As in `kart.texts`, which has all others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Errors of places as Kart says them: working copies, sources of imports, spatial filters.
 
-As in `karts_texts`, which has all others.
+As in `kart.texts`, which has all others.
 """
 
 from __future__ import annotations
 
-from havasu_vc.cli.karts_codes import EMPTY_SOURCE, MSSQL, MYSQL, UNKNOWN_SOURCE
+from havasu_vc.cli.kart.codes import EMPTY_SOURCE, MSSQL, MYSQL, UNKNOWN_SOURCE
 
 __all__ = ["KARTS_EXPORTS", "KARTS_SOURCES", "PLACE_TEXTS"]
 

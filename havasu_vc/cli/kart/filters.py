@@ -12,7 +12,7 @@ import click
 
 from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.errors import visible
-from havasu_vc.cli.karts_results import HOW_TO_GO_ON, OF_HIDDEN
+from havasu_vc.cli.kart.results import HOW_TO_GO_ON, OF_HIDDEN
 from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
@@ -173,6 +173,6 @@ def tell_how_to_part(assumed: bool) -> None:
     """Tell how a filter is told from a revision, where one was `assumed`."""
     if not assumed:
         return
-    from havasu_vc.cli.karts_texts import HOW_TO_PART
+    from havasu_vc.cli.kart.texts import HOW_TO_PART
 
     click.echo(f"To silence this warning, use '--' to {HOW_TO_PART}\n", err=True)

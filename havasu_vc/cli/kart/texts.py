@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from havasu_vc.cli.karts_codes import OF_HEAD
+from havasu_vc.cli.kart.codes import OF_HEAD
 from havasu_vc.errors import ErrorKind
 
 __all__ = ["AMBIGUOUS", "HOW_TO_PART", "TEXTS", "WORDS"]
