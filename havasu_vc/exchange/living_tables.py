@@ -246,11 +246,7 @@ def describe_layer(database: sqlite3.Connection, old: Layer, layer: Layer, table
     """
     database.execute(
         "UPDATE gpkg_contents SET identifier = ?, description = ? WHERE table_name = ?",
-        (
-            _new_identifier(database, layer, table),
-            _description(layer),
-            table,
-        ),
+        (_identifier(database, layer, table), _description(layer), table),
     )
     if old.said(METADATA) != layer.said(METADATA):
         attach_metadata(database, table, layer.said(METADATA))
@@ -308,15 +304,6 @@ def _has_metadata(database: sqlite3.Connection) -> bool:
 def _description(layer: Layer) -> str | None:
     """Return the text about a layer, which is null for Kart where there is none."""
     return layer.said("description") or (None if layer.kart else "")
-
-
-def _new_identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str | None:
-    """Return the name of a layer that stands; where its title goes, Kart leaves it null."""
-    query = "SELECT identifier FROM gpkg_contents WHERE table_name = ?"
-    found = database.execute(query, (table,)).fetchone()
-    if layer.kart and layer.said("title") is None and found is not None:
-        return found[0] if found[0] == "" else None
-    return _identifier(database, layer, table)
 
 
 def _identifier(database: sqlite3.Connection, layer: Layer, table: str) -> str:

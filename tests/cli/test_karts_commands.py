@@ -91,21 +91,6 @@ def test_a_style_of_json(repo: Path, command: str) -> None:
     assert json.loads(compact) == json.loads(pretty)
 
 
-def test_a_title_that_goes_is_null(repo: Path) -> None:
-    def identifier() -> object:
-        with closing(sqlite3.connect(repo / "copy.gpkg")) as file:
-            return file.execute("SELECT identifier FROM gpkg_contents").fetchone()[0]
-
-    assert identifier() == ""
-    succeed(invoke(["-C", repo, "meta", "set", "table", "description=D", "-m", "x"]))
-    assert identifier() == ""
-    succeed(invoke(["-C", repo, "meta", "set", "table", "title=T", "-m", "x"]))
-    assert identifier() == "T"
-    succeed(invoke(["-C", repo, "checkout", "HEAD^"]))
-    assert identifier() is None
-    assert not succeed(invoke(["-C", repo, "diff"])).stdout
-
-
 def test_a_script_is_refused(repo: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("raise SystemExit(0)")
