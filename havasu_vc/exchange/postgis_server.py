@@ -135,10 +135,22 @@ class Server:
 
     def copy_out(self, query: str) -> bytes:
         """Return rows of a query as CSV, in which null is nothing and text is quoted."""
+        return b"".join(self.copied_out(query))
+
+    def copied_out(self, query: str, size: int = 1 << 24) -> Iterator[bytes]:
+        """Yield rows of a query as such CSV, whole ones, about so many bytes at once."""
         with self._guarded(), self._connection.cursor() as cursor:
             statement = f"COPY ({query}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
             with cursor.copy(_sql(statement)) as copy:
-                return b"".join(bytes(each) for each in copy)
+                rows, held = list[bytes](), 0
+                for row in copy:  # the server sends each in a message of its own
+                    rows.append(bytes(row))
+                    held += len(row)
+                    if held >= size:
+                        yield b"".join(rows)
+                        rows, held = [], 0
+                if rows:
+                    yield b"".join(rows)
 
     def copy_in(self, target: str, data: bytes) -> None:
         """Write rows of such CSV to a table's columns."""

@@ -1,7 +1,7 @@
 """Tables and views of a schema in PostgreSQL as sources: `postgresql://USER@HOST/DATABASE/SCHEMA`.
 
-A table is read in one transaction, so as it stands at one time, some pages of it after the other,
-and of one in partitions some pages of each. A view, which has no pages, is read at once.
+Rows are read by one query, so as they stand at one time, some of them after the others: of a view,
+of a table and of one in partitions alike.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ from havasu_vc.records import dataclass
 
 __all__ = ["PostgisSource", "open_tables", "table_names"]
 
-_PAGES = 2048
-"""Pages of a table, of 8 kB, that are read at once."""
+_AT_ONCE = 1 << 24
+"""Bytes of rows, as text, that are read at once."""
+_AS_IT_LIES = ("synchronize_seqscans = off", "max_parallel_workers_per_gather = 0")
+"""Settings with which rows come in the order in which they lie, whoever else reads them."""
 _OWN_TYPES: Mapping[str, pa.DataType] = {"uuid": pa.uuid(), "int2": pa.int16()}
 
 
@@ -224,24 +226,12 @@ def _read(
     picked = ", ".join(out_expression(field, quoted(field.name)) for field in fields)
     with connected(address, snapshot=True) as server:
         see_postgis(server)
-        for rows in _pieces(server, place):
-            texts = parse_csv(server.copy_out(f"SELECT {picked} FROM {place}{rows}"), len(fields))
+        for setting in _AS_IT_LIES:
+            server.run(f"SET LOCAL {setting}")
+        for data in server.copied_out(f"SELECT {picked} FROM {place}", _AT_ONCE):
+            texts = parse_csv(data, len(fields))
             arrays = [
                 stored_column(field, values, srid)
                 for field, values, srid in zip(fields, texts, systems, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
-
-
-def _pieces(server: Server, place: str) -> Iterator[str]:
-    """Yield conditions that rows of a table are read by, one after the other."""
-    kind, pages = server.rows(
-        "SELECT c.relkind::text, greatest(pg_relation_size(c.oid), (SELECT max(pg_relation_size("
-        "relid)) FROM pg_partition_tree(c.oid))) / current_setting('block_size')::int "
-        f"FROM pg_class c WHERE c.oid = {literal(place)}::regclass"
-    )[0]
-    if kind == "v":
-        yield ""
-        return
-    for start in range(0, int(pages), _PAGES):
-        yield f" WHERE ctid >= '({start},0)' AND ctid < '({start + _PAGES},0)'"

@@ -11,6 +11,8 @@ import pyproj
 import pytest
 import shapely
 
+from havasu_vc.exchange.addresses import parse_address
+from havasu_vc.exchange.postgis_server import connected, parse_csv
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.examples import some
 from tests.support.git import run_git
@@ -336,6 +338,24 @@ def test_views_and_partitions_are_imported_as_they_are_declared(
     subject = run_git("log", "-1", "--format=%s", cwd=repo).strip()
     place = address.partition("@")[2].partition("?")[0]
     assert subject == f"Import from postgresql://{place}/seen to seen/", "as Kart says it"
+
+
+def test_rows_are_read_whole_and_some_at_once(server: PostgresServer) -> None:
+    """A query of any size takes the memory of a piece, and may be left before its end."""
+    series = "SELECT i, repeat('line' || chr(10) || '\"', 20) FROM generate_series(1, 500) i"
+    with connected(parse_address(server.address("public"))) as connection:
+        pieces = list(connection.copied_out(series, 4096))
+        assert len(pieces) > 10 and max(map(len, pieces)) < 8192
+        rows = [
+            pair
+            for piece in pieces
+            for pair in zip(*(each.to_pylist() for each in parse_csv(piece, 2)), strict=True)
+        ]
+        assert rows == [(str(number), 'line\n"' * 20) for number in range(1, 501)]
+        assert b"".join(pieces) == connection.copy_out(series)
+        for _ in connection.copied_out(series, 4096):
+            break
+        assert connection.one("SELECT 1") == 1
 
 
 @pytest.mark.thorough
