@@ -168,6 +168,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session.stop()
 
 
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No session runs that another test has started, and that would be taken as it is."""
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+
+
 @pytest.fixture(scope="session")
 def iceberg(spark: "SparkSession") -> Callable[[Path], str]:
     """Add an Iceberg catalog over a folder of tables and return its name.

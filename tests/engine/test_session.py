@@ -111,6 +111,7 @@ def test_byte_code_that_is_kept_here_is_sent_and_old_byte_code_is_not(
         ("spark://head:7077", False, {}, None),
     ],
 )
+@pytest.mark.usefixtures("no_session")
 def test_a_jvm_that_only_starts_tasks_starts_quickly(
     master: str,
     quick: bool,
@@ -126,7 +127,6 @@ def test_a_jvm_that_only_starts_tasks_starts_quickly(
 
     monkeypatch.setattr("havasu_vc.engine.session._start", start)
     monkeypatch.setattr("havasu_vc.engine.session.require_spark", lambda: None)
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     start_session(master, said, tmp_path, quick=quick)
     assert found == [wanted]
 
@@ -149,10 +149,7 @@ def test_a_master_that_does_not_answer_is_the_reason() -> None:
     assert str(error).endswith(" on local: Invalid maximum heap size: -Xmx1z")
 
 
-def test_an_archive_that_is_not_there_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A session that a test before has started would be taken as it is.
-    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+@pytest.mark.usefixtures("no_session")
+def test_an_archive_that_is_not_there_is_named_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"no file nowhere.tar.gz, which havasu.spark.archives"):
         start_session("spark://127.0.0.1:1", {}, tmp_path, "nowhere.tar.gz#environment")

@@ -75,6 +75,7 @@ def test_called_kart_edits_are_told_and_a_broken_copy_is_a_problem(
         ("nonsense", ("--engine", "spark"), 2, "havasu.spark.conf is 'nonsense'"),
     ],
 )
+@pytest.mark.usefixtures("no_session")
 def test_a_cluster_that_fails_is_no_problem_of_the_data(
     run: Run,
     repo: Path,
