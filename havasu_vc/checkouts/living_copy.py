@@ -258,13 +258,13 @@ class LivingCopy:
     def _edits(
         self, file: LivingStore, base: Base, paths: Sequence[str] = ()
     ) -> dict[str, LayerEdits]:
-        without = left_out(self._repo.git) if paths else ()
-        for path in paths:
-            if path not in base.views and path not in without:
-                raise DatasetNotFoundError(path)
         found = {}
-        for path in [each for each in paths if each in base.views] if paths else base.views:
-            edits = read_layer(self._repo, file, base.views[path])
+        for path in paths or base.views:
+            if (view := base.views.get(path)) is None:
+                if path not in left_out(self._repo.git):
+                    raise DatasetNotFoundError(path)
+                continue  # nothing of what is left out is edited
+            edits = read_layer(self._repo, file, view)
             if not edits.is_empty:
                 found[path] = edits
         return found
@@ -353,8 +353,9 @@ class LivingCopy:
         if head is None or not (removed and self._repo.git.follows_kart):
             return None
         tree, objects = self._repo.resolve(head).tree, self._repo.git.objects
-        files = [file for path in removed for file in files_beside(objects, tree, path)]
-        return MergedTree(dict.fromkeys(files), {}, ()) if files else None
+        return MergedTree.without(
+            file for path in removed for file in files_beside(objects, tree, path)
+        )
 
     @contextmanager
     def taking(self, dry_run: bool = False) -> Iterator[Held]:

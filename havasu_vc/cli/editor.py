@@ -71,11 +71,13 @@ def asked_as_in_kart(repo: Repo, message: str | None, text: str = "") -> str | N
 
 def karts_summary(repo: Repo, changes: ChangeSummary) -> list[str]:
     """Return what Kart tells in an editor: where HEAD is, and how much is to be committed."""
+    from havasu_vc.writers.commits import ABBREVIATED
     from havasu_vc.writers.status import summary_lines
 
     where = repo.head_branch
     lines = list(summary_lines(changes)) or ["  No changes (empty commit)"]
-    here = f"HEAD detached at {repo.head().commit}"[:24] if where is None else f"On branch {where}"
+    commit = str(repo.head().commit)[:ABBREVIATED]
+    here = f"HEAD detached at {commit}" if where is None else f"On branch {where}"
     return [here, "", "Changes to be committed:", "", *lines, ""]
 
 

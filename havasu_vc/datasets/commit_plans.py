@@ -6,7 +6,7 @@ which the tree, the index and what is remembered of a commit are made from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from havasu_vc.datasets.protocol import TreeEdit
@@ -31,6 +31,12 @@ class MergedTree:
     """The parents after HEAD; none for a squash."""
     markers: Mapping[str, str] = field(default_factory=dict)
     """The name of the internals' folder by path, for those that are no Havasu datasets."""
+
+    @classmethod
+    def without(cls, files: Iterable[str]) -> MergedTree | None:
+        """Return what takes files and folders of the user's own away; None where there are none."""
+        gone = dict.fromkeys(files)
+        return cls(gone, {}, ()) if gone else None
 
     def marker(self, path: str) -> str:
         """Return the name of the internals' folder of a dataset."""

@@ -69,8 +69,8 @@ def remove_datasets(
         _require_unedited(repo, paths)
         beside = [file for path in paths for file in _beside(repo, transaction, path)]
         attached = None
-        if beside and repo.git.follows_kart:
-            attached, beside = MergedTree(dict.fromkeys(beside), {}, ()), []
+        if repo.git.follows_kart:
+            attached, beside = MergedTree.without(beside), []
         _hold_policy(repo, transaction, dict.fromkeys(paths))
         named = paths[0] if len(paths) == 1 else f"{len(paths)} datasets"
         text = message or "\n".join([f"Remove {named}", *_list(paths)])

@@ -167,6 +167,5 @@ def table_place(text: str, table: str) -> str:
     """
     if not is_address(text):
         return f"{short_place(text)}:{table}"
-    scheme, _, rest = text.partition("://")
-    host, slash, path = rest.partition("?")[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.rstrip('/')}/{table}"
+    parts = urlsplit(text)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/{table}"

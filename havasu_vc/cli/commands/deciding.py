@@ -222,11 +222,12 @@ def resolve(
             raise click.UsageError(
                 "Illegal usage: '--with' is mutually exclusive with '--renumber'."
             )
-        invocation.open_repo().view_conflicts()  # where there is no merge Kart says so first
+        repo = invocation.open_repo()
+        repo.view_conflicts()  # where there is no merge Kart says so first
     if not (choice or columns or file or renumber):
         raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     if is_called_kart() and not (renumber or everything):
-        _require_one_conflict(invocation.open_repo(), labels)
+        _require_one_conflict(repo, labels)
     # Without labels Kart renumbers all that can be.
     if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")

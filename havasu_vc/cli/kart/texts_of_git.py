@@ -40,14 +40,6 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
         r"error: \1\nerror: failed to push some refs to the remote",
     ),
     (
-        "push",
-        r"git says: (The current branch (.+) has no upstream branch\.)",
-        r"fatal: \1\nTo push the current branch and set the remote as upstream, use\n\n"
-        r"    git push --set-upstream origin \2\n\n"
-        "To have this happen automatically for branches without a tracking\n"
-        "upstream, see 'push.autoSetupRemote' in 'git help config'.",
-    ),
-    (
         "pull",
         "branch '.+' follows no other branch",
         "Invalid value for repository: Please specify the remote you want to fetch from",
