@@ -204,6 +204,12 @@ def require_spark() -> None:
     """Raise unless PySpark is installed and there is a Java for it."""
     require_pyspark()
     require_java()
+    home = os.environ.get("SPARK_HOME")
+    if home is not None and not Path(home, "bin", "spark-submit").is_file():
+        raise MissingProgramError(
+            f"SPARK_HOME is {home!r}, where there is no bin/spark-submit",
+            hints=("name the folder of a Spark 4.0 or 4.1, or unset it: PySpark brings its own",),
+        )
 
 
 def require_pyspark() -> None:
@@ -354,7 +360,7 @@ def _launch(settings: Mapping[str, str], log: IO[bytes]) -> None:
 _KILLED = "Application has been killed. Reason: "
 _NAMES_OF_ERRORS = re.compile(
     r'^(?:Error: )?(?:Exception in thread "[^"]*" )?'
-    r"(?:(?:[a-z]\w*\.)+(?:Spark\w*|IllegalArgument|IllegalState)Exception: )*"
+    r"(?:(?:[a-z]\w*\.)+(?:Spark\w*|IllegalArgument|IllegalState|IO)Exception: )*"
 )
 """The words of Java before the reason itself."""
 
@@ -363,6 +369,8 @@ def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
     log.seek(0)
     said = log.read(1 << 20).decode(errors="replace").splitlines()
     java = getattr(error, "java_exception", None)
+    if java is not None and "KubernetesClient" in java.toString() and java.getCause() is not None:
+        java = java.getCause()  # by itself "An error has occurred"
     cause = str(java.toString()).splitlines()[0] if java is not None else one_line(error)
     before = ""
     for line in said:

@@ -1,5 +1,7 @@
 """What executors get, and what masters mean; sessions themselves are in `test_spark`."""
 
+from __future__ import annotations
+
 import io
 import py_compile
 import subprocess
@@ -14,10 +16,11 @@ from havasu_vc.engine import session
 from havasu_vc.engine.session import (
     _not_started,
     is_local_master,
+    require_spark,
     start_session,
     zipped_package,
 )
-from havasu_vc.errors import EngineError
+from havasu_vc.errors import EngineError, MissingProgramError
 
 
 @pytest.mark.parametrize(
@@ -147,6 +150,36 @@ def test_a_master_that_does_not_answer_is_the_reason() -> None:
     said = b"Invalid maximum heap size: -Xmx1z\nError: Could not create the Java Virtual Machine.\n"
     error = _not_started("local", stopped, io.BytesIO(said))
     assert str(error).endswith(" on local: Invalid maximum heap size: -Xmx1z")
+
+
+class _Thrown:
+    """What py4j hands over of an exception in the JVM."""
+
+    def __init__(self, said: str, cause: _Thrown | None = None) -> None:
+        self.toString, self.getCause = lambda: said, lambda: cause
+
+
+def test_a_cluster_of_kubernetes_that_does_not_answer_is_the_reason() -> None:
+    """Its client says "An error has occurred", which is caused by what did."""
+    cause = _Thrown("java.io.IOException: Connection refused: /127.0.0.1:1")
+    name = "io.fabric8.kubernetes.client.KubernetesClientException"
+    stopped = RuntimeError("An error occurred while calling None.JavaSparkContext")
+    stopped.java_exception = _Thrown(f"{name}: An error has occurred.", cause)  # type: ignore[attr-defined]
+    error = _not_started("k8s://https://127.0.0.1:1", stopped, io.BytesIO())
+    assert str(error) == (
+        "Spark could not be started on k8s://https://127.0.0.1:1: Connection refused: /127.0.0.1:1"
+    )
+
+
+def test_a_home_of_spark_that_is_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(MissingProgramError) as caught:
+        require_spark()
+    assert (
+        str(caught.value) == f"SPARK_HOME is {str(tmp_path)!r}, where there is no bin/spark-submit"
+    )
 
 
 @pytest.mark.usefixtures("no_session")
