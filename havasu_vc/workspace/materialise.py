@@ -41,6 +41,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.store.ending import last_step
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table, TableFolders
 from havasu_vc.workspace.in_folder import FolderPlace
@@ -154,9 +155,7 @@ def materialise(
         checked_out_properties(view, flavour, version),
     )
     metadata = expired(metadata, checkout.keep)
-    published, document = _publish(place, table, metadata, flavour)
-    if isinstance(place, FolderPlace):
-        show_to_duckdb(far or view, metadata, place.folder)
+    published, document = _publish(place, table, metadata, flavour, far or view)
     return TableState(
         view.path,
         checkout.commit,
@@ -172,8 +171,13 @@ def materialise(
     )
 
 
+@last_step()
 def _publish(
-    place: TablePlace, table: Table | None, metadata: TableMetadata, flavour: Flavour
+    place: TablePlace,
+    table: Table | None,
+    metadata: TableMetadata,
+    flavour: Flavour,
+    view: DatasetInFiles,
 ) -> tuple[Table, FileIdentity | None]:
     """Make metadata the newest of a table, and return the table and its document then."""
     published = place.publish(table, metadata, flavour)
@@ -184,6 +188,8 @@ def _publish(
     if table is not None:
         remove_unneeded(place, table, published)
         forget_metadata(place, table, published)
+    if isinstance(place, FolderPlace):
+        show_to_duckdb(view, metadata, place.folder)
     return published, document
 
 

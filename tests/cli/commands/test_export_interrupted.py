@@ -17,6 +17,7 @@ from havasu_vc.exchange import (
     replacing,
     side_by_side,
 )
+from havasu_vc.workspace import materialise
 from tests.cli.conftest import Run
 
 LAST: dict[str, tuple[Any, str, tuple[str, ...]]] = {
@@ -24,6 +25,8 @@ LAST: dict[str, tuple[Any, str, tuple[str, ...]]] = {
     "folder": (parquet_dataset, "_place", ("--to", "parquet-dataset")),
     "delta": (delta_writer, "publish_commit", ("--to", "delta")),
     "iceberg": (iceberg_writer, "_publish", ("--to", "iceberg-v3")),
+    "checkout": (materialise, "is_untouched", ("--to", "iceberg")),
+    "duckdb": (materialise, "show_to_duckdb", ("--to", "iceberg")),
     "engine": (local.LocalEngine, "close", ("--to", "delta")),
     "told": (export, "counted", ()),
 }
