@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from havasu_vc.repo.spatial_filters import (
 )
 from havasu_vc.store.ending import last_step
 from havasu_vc.store.object_urls import in_bucket, shown_url
+from havasu_vc.tables.table import table_exists
 from havasu_vc.transfer.requests import ExportRequest
 
 __all__ = ["export", "export_changes"]
@@ -310,8 +312,23 @@ def _export_iceberg(
     request = CheckoutToRequest(
         folder, revision, dataset=path, flavour=Flavour.ICEBERG, copy=True, discard=overwrite
     )
-    check_out_to(repo, request)
+    with _none_left(folder) if isinstance(folder, Path) else nullcontext():
+        check_out_to(repo, request)
     return ExportResult(str(folder), dataset.rows)
+
+
+@contextmanager
+def _none_left(folder: Path) -> Iterator[None]:
+    """Leave no part of a table in a folder that is new, where what is done within fails."""
+    if folder.exists():
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        if not table_exists(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def export_changes(

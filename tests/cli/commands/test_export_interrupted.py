@@ -69,3 +69,16 @@ def test_one_that_writes_leaves_nothing(
     result = run("export", "points", tmp_path / "out", "--to", to)
     assert result.exit_code == INTERRUPTED
     assert {each.name for each in tmp_path.iterdir()} == {"repo"}
+
+
+def test_a_table_that_is_copied_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a folder touched that was there: the next export goes into it."""
+    interrupted_after(monkeypatch, materialise.TableDraft, "link")
+    for place in (tmp_path / "out", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        assert run("export", "points", place, "--to", "iceberg").exit_code == INTERRUPTED
+        assert {each.name for each in tmp_path.iterdir()} == {"repo", "empty"}
+    monkeypatch.undo()
+    assert run("export", "points", tmp_path / "empty", "--to", "iceberg").exit_code == 0
