@@ -10,7 +10,7 @@ import random
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import chdir, closing
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -63,10 +63,11 @@ class Pair:
         return git(self.repo, "rev-parse", "HEAD")
 
     def ours(self, *words: str | Path, at: str | None = "repo", code: int = 0) -> str:
-        place: list[str | Path] = ["-C", self.repo] if at else []
+        place = self.repo if at else self.repo.parent
         self.done.append(("ours", *words))
-        with mock.patch.object(sys, "argv", ["kart"]):  # so a row is in conflict as a whole
-            result = invoke([*place, *words])
+        # Called kart, so a row is in conflict as a whole; a relative path is one from where it is.
+        with mock.patch.object(sys, "argv", ["kart"]), chdir(place):
+            result = invoke([*words])
         assert result.exit_code == code, (words, result.output)
         return result.stdout
 

@@ -10,7 +10,7 @@ import re
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import chdir, closing
 from pathlib import Path
 from unittest import mock
 
@@ -57,8 +57,8 @@ class Desk:
         self.done: list[str] = []
 
     def ours(self, words: list[str], code: int | None = 0) -> str:
-        with mock.patch.object(sys, "argv", ["kart", *words]):
-            found = invoke(["-C", self.place, *words])
+        with mock.patch.object(sys, "argv", ["kart", *words]), chdir(self.place):
+            found = invoke([*words])
         assert code is None or found.exit_code == code, (words, found.output)
         return found.stdout
 
