@@ -96,11 +96,19 @@ def _karts_text(kind: ErrorKind | None, message: str, path: str | None = None) -
             continue
         if (found := re.fullmatch(ours, message)) is not None:
             text = found.expand(karts).replace("kart COMMAND", _spelt(path or ""))
+            if "'KEY'" in karts:
+                text = text.replace("'KEY'", repr(_key_from(found[1])))
             return text + "".join(f"\n{each}" for each in _like(found, path or "", karts))
     named = any(each == "-C" or each.startswith("--repo") for each in sys.argv[1:])
     if kind == "no-repository" and named:
         return "Invalid value for --repo: Not an existing Kart repository"
     return message if kind is None else WORDS.get(kind, message)
+
+
+def _key_from(path: str) -> str:
+    """Return the key that was to have what a file holds, in the letters that Kart gives it."""
+    of_file = (each for each in sys.argv if each.endswith(f"=@{path}"))
+    return next(of_file, "KEY").partition("=")[0].upper().replace("-", "_")
 
 
 def _like(found: re.Match[str], path: str, text: str) -> Sequence[str]:

@@ -442,6 +442,13 @@ merging: reset HEAD
 clean: mv table other -m x -o json
 clean: checkout main HEAD
 clean: commit-files -m x a=@nosuch
+clean: commit-files -m x a=@nosuch b/c-d.txt=@gone
+clean: commit-files -m x b/c-d.txt=@nosuch
+clean: meta set table title=@nosuch
+clean: meta set table sch.ema-x=@nosuch -m x
+clean: meta set table title=@.
+clean: commit-files -m x a=@.
+edited: commit-files -m x a=b
 clean: merge side --fail-on-conflict
 clean: merge side --fail-on-conflict -o json
 clean: branch 'bad name'

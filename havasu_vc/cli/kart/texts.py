@@ -192,9 +192,9 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "features that are outside of the current spatial filter)",
     ),
     (
-        "commit-files",
-        "(.+) cannot be read: No such file or directory",
-        r"Invalid value for 'A': '\1': No such file or directory",
+        "commit-files meta",
+        "(.+) cannot be read: (No such file or directory|Is a directory)",
+        r"Invalid value for 'KEY': '\1': \2",
     ),
     ("checkout", "there is no commit yet for a branch to begin at", "No commit found at HEAD"),
     ("switch", "HEAD was on no other branch before", "Branch '-' not found."),
