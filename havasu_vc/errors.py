@@ -49,6 +49,7 @@ Only `cli/errors.py` knows about exit codes.
         └── EngineError                      a task failed for a reason of its own
 """
 
+import os
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
@@ -270,9 +271,12 @@ class RepositoryNotFoundError(NotFoundError):
     kind = ErrorKind.NO_REPOSITORY
 
     def __init__(self, path: str) -> None:
+        there = os.path.exists(path)
         super().__init__(
             f"{path} is not in a havasu-vc repository",
-            hints=("`havasu-vc init` makes one",),
+            hints=(
+                "`havasu-vc init` makes one" if there else "look at the path: nothing is there",
+            ),
         )
         self.path = path
 

@@ -62,6 +62,7 @@ def test_a_mistyped_folder_is_not_the_repository_around_it(repo: Path) -> None:
     for wrong in ("nosuch", "nosuch/deeper"):
         refused = invoke(["-C", repo / wrong, "status"])
         assert refused.exit_code == 41 and "nosuch" in refused.stderr
+        assert refused.stderr.endswith("Hint: look at the path: nothing is there\n")
 
 
 def test_one_that_is_none(repo: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
