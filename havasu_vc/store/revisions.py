@@ -42,6 +42,7 @@ __all__ = [
     "resolve",
     "resolve_compared",
     "resolve_range",
+    "resolve_tree",
     "unmerged_files",
 ]
 
@@ -157,10 +158,10 @@ def resolve_compared(repository: GitRepository, text: str) -> RevisionRange:
     ends = parse_range(text)
     if repository.follows_kart and ends.new is not None:
         ends = replace(ends, from_merge_base=not ends.from_merge_base)
-    return _between(repository, text, ends, _resolve_tree)
+    return _between(repository, text, ends, resolve_tree)
 
 
-def _resolve_tree(repository: GitRepository, name: str) -> Revision:
+def resolve_tree(repository: GitRepository, name: str) -> Revision:
     """Return the commit, or else the tree, that a name means."""
     try:
         return resolve(repository, name)

@@ -705,8 +705,6 @@ clean: meta set table =x -m x
 clean: data rm table/ -m x
 clean: data rm points/
 behind: data rm table -m x
-remote: push
-remote: push origin main
 clean: clone ''
 clean: clone . ''
 clean: upgrade '' ''
@@ -724,6 +722,25 @@ clean: ext-run nosuch
 clean: -C ../table.csv status
 clean: -C nosuch status
 clean: -C copy.gpkg branch
+edited: fsck
+columns: fsck
+altered: fsck
+mixed_edited: fsck
+clean: data ls HEAD^{tree}
+clean: data ls HEAD^{tree} -o json
+clean: data ls HEAD:nosuch
+clean: init new --num-workers 2
+clean: init new --max-delta-depth 5
+clean: init new --max-delta-depth x
+mixed: meta get places crs/foo.wkt
+mixed: meta get places tags.json
+mixed: meta get places title nosuch crs/x.wkt -o json
+mixed: meta get words nosuch crs/x.wkt
+mixed: meta get '' crs/x.wkt
+clean: mv '' x
+clean: mv table/ x
+clean: mv x/ y
+clean: mv /table x
 """
 
 

@@ -65,7 +65,7 @@ def list_datasets(
     output_format: str,
     json_style: str,
 ) -> None:
-    """List the datasets of a revision."""
+    """List the datasets of a revision, or of a tree of git's."""
     repo = invocation.open_repo()
     revision = or_head(revision)
     infos = repo.list_datasets(revision)

@@ -101,8 +101,9 @@ def mv(
     stop_while_merging(repo.git)
     if is_called_kart():
         repo.workspace.require_clean_in_karts()  # of which Kart tells before all else
-    if dataset in repo.datasets():
-        message = asked_as_in_kart(repo, message, f"Rename '{dataset}' to '{path}'")
+        if dataset.rstrip("/") not in repo.datasets():
+            raise DatasetNotFoundError(dataset)
+    message = asked_as_in_kart(repo, message, f"Rename '{dataset}' to '{path}'")
     result = repo.move_dataset(dataset, path, message=message)
     if not is_called_kart():
         tell_commit(invocation, repo, result)

@@ -69,6 +69,19 @@ __all__ = ["command"]
     "--no-checkout/--checkout",
     help="With --kart, make no GeoPackage to edit; by default --import makes it.",
 )
+@click.option(
+    "--num-workers",
+    "--num-processes",
+    type=int,
+    expose_value=False,
+    help="As in Kart; how a table is read does not follow it.",
+)
+@click.option(
+    "--max-delta-depth",
+    type=int,
+    expose_value=False,
+    help="As in Kart; how objects are packed does not follow it.",
+)
 @spatial_filter_option
 @json_option
 @click.pass_obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.kart.items import place_of_item
 from havasu_vc.cli.options import Command, format_option, json_option, message_options, style_option
 from havasu_vc.cli.results import tell_bare_commit, tell_commit
 from havasu_vc.errors import (
@@ -43,9 +45,9 @@ MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
 _TEXTS = {"title", "description"}
 """Texts that any dataset may have."""
+_PERHAPS = re.compile(r"title|description|tags\.json|crs/[^/]+\.wkt")
+"""Names of meta items that any dataset may have, and that are null in Kart where it has none."""
 _INDENT = " " * 8
-_KARTS_ORDER = ("title", "description", "tags.json", "schema.json", "crs", "metadata.xml")
-"""Meta items as Kart prints them, `crs` for all below it."""
 
 
 @click.group("meta")
@@ -97,7 +99,10 @@ def get(
         absent = _absent(repo, paths[0], names, ref)
         raise click.UsageError(f"Couldn't find items: {', '.join(absent)}") from error
     if is_called_kart():
-        found = {path: dict(sorted(each.items(), key=_karts_place)) for path, each in found.items()}
+        found = {
+            path: {name: each[name] for name in sorted(each, key=place_of_item)}
+            for path, each in found.items()
+        }
     if types:
         kinds = {info.path: kind_of_dataset(info) for info in repo.list_datasets(ref)}
         for path, items in found.items():
@@ -113,27 +118,20 @@ def get(
 
 
 def _items(repo: Repo, path: str, names: tuple[str, ...], ref: str) -> dict[str, Any]:
-    """Return meta items; in Kart's repositories the texts that any dataset may have are null."""
-    if not (repo.git.follows_kart and _TEXTS.intersection(names)):
+    """Return meta items; in Kart's repositories those that any dataset may have are null."""
+    if not (repo.git.follows_kart and any(map(_PERHAPS.fullmatch, names))):
         return dict(repo.get_meta(path, names, revision=ref))
     known = repo.get_meta(path, (), revision=ref)
-    absent = [name for name in names if name in _TEXTS and name not in known]
+    absent = [name for name in names if _PERHAPS.fullmatch(name) and name not in known]
     rest = tuple(name for name in names if name not in absent)
     found = repo.get_meta(path, rest, revision=ref) if rest else {}
     return {**found, **dict.fromkeys(absent)}
 
 
 def _absent(repo: Repo, path: str, names: tuple[str, ...], ref: str) -> list[str]:
-    """Return the names of meta items that are none of a dataset's, nor texts that any may have."""
-    known = {*repo.get_meta(path, (), revision=ref), *_TEXTS}
-    return [name for name in names if name not in known]
-
-
-def _karts_place(item: tuple[str, Any]) -> tuple[int, str]:
-    """Return where Kart prints a meta item among others."""
-    first = item[0].partition("/")[0]
-    at = _KARTS_ORDER.index(first) if first in _KARTS_ORDER else len(_KARTS_ORDER)
-    return at, item[0]
+    """Return the names of meta items that are none of a dataset's, and that not any may have."""
+    known = repo.get_meta(path, (), revision=ref)
+    return [name for name in names if name not in known and not _PERHAPS.fullmatch(name)]
 
 
 def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from havasu_vc.cli.completing import complete_datasets, complete_datasets_or_fil
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.kart.fsck import lines_of_fsck
+from havasu_vc.cli.kart.fsck import STOPPED, lines_of_fsck
 from havasu_vc.cli.options import (
     Command,
     engine_option,
@@ -95,6 +95,7 @@ def fsck(
         return _reset_nothing(invocation, repo)
     for path in reset:
         repo.make_table_anew(path)
+    stopped = False
     found = chain(repo.fsck(full=full), repo.fsck_working_copy() if compared else ())
     if output_format == "json":
         problems = [
@@ -112,6 +113,7 @@ def fsck(
             show_git(asked, repo.git, color=invocation.color, pager=False)
         for line in others:
             invocation.say(line)
+        stopped = STOPPED in others
     count = 0
     for problem in found:
         count += 1
@@ -121,7 +123,7 @@ def fsck(
     asked_for = not repo.git.is_bare and repo.git.config.get("kart.workingcopy.location")
     if is_called_kart() and asked_for and not count and repo.workspace.living is None:
         raise NoWorkingCopyError("the working copy is missing")
-    if count or not (is_called_kart() and (reset or repo.workspace.living is None)):
+    if count or not (is_called_kart() and (stopped or reset or repo.workspace.living is None)):
         invocation.say(f"{counted(count, 'problem')} found" if count else "Everything is sound")
     return 1 if count else 0
 

@@ -349,7 +349,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"(?:the|there is no) working copy (?:has no|with a) table '(.+?)'(?: that is no .+)?",
         r"Table '\1' is not found\n\nTry running 'kart status --list-untracked-tables'",
     ),
-    ("mv", r"there is no dataset '(.+)' at HEAD", r"Dataset '\1' not found in repository"),
+    ("mv", r"there is no dataset '(.*)' at HEAD", r"Dataset '\1' not found in repository"),
     (
         "mv",
         r"'(.+)' cannot be used as a name: there is a dataset of that name",
