@@ -15,14 +15,8 @@ from importlib.util import find_spec
 
 import pyarrow as pa
 
-from havasu_vc.engine.session import (
-    AnySession,
-    application_of,
-    cores_of,
-    is_connect,
-    master_of,
-    shipped_name,
-)
+from havasu_vc.engine.session import AnySession, application_of, cores_of, is_connect, master_of
+from havasu_vc.engine.shipping import shipped_name
 from havasu_vc.engine.spark_dealing import collected, collected_by
 from havasu_vc.errors import EngineError
 

@@ -6,29 +6,20 @@ that has no name, and is read only if Spark does not start. Ctrl-C stays Python'
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import importlib.util
-import io
 import os
 import re
-import shutil
 import signal
-import site
 import socket
-import struct
-import subprocess
 import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 from urllib.parse import urlsplit
 
-from havasu_vc.engine.java import ended, is_gone, keep_quiet, spare_tests
+from havasu_vc.engine.java import ended, is_gone, keep_quiet, require_java, spare_tests
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
 from havasu_vc.records import dataclass
@@ -39,37 +30,33 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONNECT",
-    "OLDEST_JAVA",
+    "PACKAGE",
+    "WORKER_PATH",
     "AnySession",
     "BareSession",
     "application_of",
     "cause_of",
     "chosen_master",
     "cores_of",
-    "ensure_package",
     "given_up",
     "inheriting",
     "is_apart",
     "is_connect",
     "is_local_master",
     "master_of",
-    "require_java",
     "require_pyspark",
     "require_spark",
     "setting",
-    "ship_package",
-    "shipped_name",
     "spark_defaults",
     "start_context",
     "start_session",
-    "zipped_package",
 ]
 
 
 _T = TypeVar("_T")
 CONNECT = "sc://"
 """How addresses of Spark Connect servers begin."""
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
     "spark.app.name": "havasu-vc",
     # A task would else wait three seconds for the worker that wrote most of its rows, while the
@@ -96,12 +83,12 @@ _OURS = ("spark.sql.session.timeZone",)
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 _QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Options of a JVM that starts tasks and passes bytes on: it takes half the CPU to start."""
-_WORKER_PATH = "spark.executorEnv.PYTHONPATH"
+WORKER_PATH = "spark.executorEnv.PYTHONPATH"
 _LOCAL_SETTINGS = {
     # Nothing here is for other machines to reach, and no name need resolve.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    _WORKER_PATH: str(_PACKAGE.parent),
+    WORKER_PATH: str(PACKAGE.parent),
 }
 
 
@@ -153,6 +140,9 @@ def application_of(session: AnySession) -> str:
     if is_connect(session):
         return str(cast("Any", session).session_id)
     return str(session.sparkContext.applicationId)
+
+
+_cores: dict[str, int] = {}
 
 
 def cores_of(session: AnySession) -> int:
@@ -421,25 +411,6 @@ def _worker_python(master: str, python: str | None) -> Iterator[None]:
             os.environ["PYSPARK_PYTHON"] = before
 
 
-def ensure_package(session: AnySession) -> None:
-    """Let the session's workers find this package: send it, unless they run where it is.
-
-    What is sent is a zip file, which costs each task some tens of milliseconds.
-    """
-    if is_connect(session):
-        ship_package(session)
-        return
-    context = session.sparkContext
-    here = [*site.getsitepackages(), *_worker_path(context)]
-    if not (is_local_master(str(context.master)) and str(_PACKAGE.parent) in here):
-        ship_package(session)
-
-
-def _worker_path(context: SparkContext) -> list[str]:
-    """Return where workers are told to look, as sessions that are started here tell them."""
-    return (context.getConf().get(_WORKER_PATH) or "").split(os.pathsep)
-
-
 @contextmanager
 def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """Have a session work with a setting for a while."""
@@ -496,100 +467,3 @@ def cause_of(error: Exception) -> str:
     _, failure, last = text.partition("most recent failure: ")
     lines = _LOST.sub("", last if failure else text).strip().splitlines()
     return lines[0] if lines else one_line(error)
-
-
-_shipped: dict[str, Path] = {}
-_cores: dict[str, int] = {}
-
-
-def shipped_name(session: AnySession) -> str | None:
-    """Return what the file is called in which executors were sent this package, if they were."""
-    found = _shipped.get(application_of(session))
-    return None if found is None else found.name
-
-
-def ship_package(session: AnySession) -> None:
-    """Send this package to the session's executors, once."""
-    application = application_of(session)
-    if application in _shipped:
-        return
-    content = zipped_package()
-    folder = Path(tempfile.mkdtemp(prefix="havasu-vc-code-"))
-    # The driver serves the file for as long as the session lives: it stays to the end.
-    atexit.register(shutil.rmtree, folder, True)
-    archive = folder / f"havasu_vc-{hashlib.sha256(content).hexdigest()[:16]}.zip"
-    archive.write_bytes(content)
-    if is_connect(session):
-        session.addArtifacts(str(archive), pyfile=True)
-    else:
-        path = list(sys.path)
-        session.sparkContext.addPyFile(str(archive))
-        sys.path[:] = path  # the driver has the package already
-    _shipped[application] = archive
-
-
-def zipped_package() -> bytes:
-    """Return this package as a zip file; the same bytes for the same files.
-
-    Modules whose byte code is kept here are sent with it: no worker's process compiles them.
-    """
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for file in sorted(_PACKAGE.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                name = file.relative_to(_PACKAGE.parent).as_posix()
-                source = file.read_bytes()
-                archive.writestr(zipfile.ZipInfo(name), source)
-                if file.suffix == ".py" and (code := _byte_code(file, source)) is not None:
-                    archive.writestr(zipfile.ZipInfo(f"{name}c"), code)
-    return content.getvalue()
-
-
-def _byte_code(file: Path, source: bytes) -> bytes | None:
-    """Return the byte code that Python kept of a module, to hold whatever a file's time is."""
-    try:
-        kept = Path(importlib.util.cache_from_source(str(file))).read_bytes()
-    except (OSError, NotImplementedError):
-        return None
-    magic, code = importlib.util.MAGIC_NUMBER, kept[16:]
-    head = struct.pack("<4sIII", magic, 0, int(file.stat().st_mtime), len(source) & 0xFFFFFFFF)
-    if kept[:16] != head:
-        return None
-    unchecked = 1
-    return struct.pack("<4sI", magic, unchecked) + importlib.util.source_hash(source) + code
-
-
-# Whether there is a Java that Spark can start with.
-
-OLDEST_JAVA = 17
-_HINTS = (
-    "install a JDK 17 and point JAVA_HOME at it",
-    "or use `--engine local`, which needs none, for all but `sql` and `shell`",
-)
-_VERSION = re.compile(r'version "(\d+)')
-
-
-def require_java() -> str:
-    """Return the path of the Java that Spark will start; raise if it is missing or too old."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
-        raise MissingProgramError(
-            "Spark needs Java, and there is none on this machine", hints=_HINTS
-        )
-    try:
-        # Asked, not only looked for: macOS has a `java` that only says where to get one.
-        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        where = "JAVA_HOME says it is" if home else "it should be"
-        raise MissingProgramError(
-            f"Spark needs Java, and there is none where {where}: {java}", hints=_HINTS
-        ) from error
-    found = _VERSION.search(asked.stderr)
-    if asked.returncode != 0 or found is None:
-        raise MissingProgramError(f"Spark needs Java, and {java} does not run", hints=_HINTS)
-    if int(found[1]) < OLDEST_JAVA:
-        raise MissingProgramError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is Java {found[1]}", hints=_HINTS
-        )
-    return java

@@ -33,7 +33,6 @@ from havasu_vc.engine.session import (
     AnySession,
     BareSession,
     chosen_master,
-    ensure_package,
     given_up,
     inheriting,
     is_local_master,
@@ -42,6 +41,7 @@ from havasu_vc.engine.session import (
     start_context,
     start_session,
 )
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.spark_dealing import (
     dealing_frame,
     outcomes_of,

@@ -21,8 +21,9 @@ from pyspark.sql import types as T
 from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.engine.session import ensure_package, is_apart
+from havasu_vc.engine.session import is_apart
 from havasu_vc.engine.settings import Settings
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.spark_dealing import outcomes_frame
 from havasu_vc.engine.spark_matching import Matched, changes_in
 from havasu_vc.errors import DatasetNotFoundError

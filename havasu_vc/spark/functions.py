@@ -30,7 +30,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
-from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, GROUPS, compute, function_named

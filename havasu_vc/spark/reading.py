@@ -22,7 +22,8 @@ from havasu_vc.datasets.havasu.live import Comparable, LiveFile, SpatialTest, Va
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.statistics import block_names
 from havasu_vc.datasets.protocol import Dataset, DatasetInFiles
-from havasu_vc.engine.session import ensure_package, is_connect
+from havasu_vc.engine.session import is_connect
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.havasu.entry import Origin

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from havasu_vc.engine.session import cores_of, ensure_package, is_connect
+from havasu_vc.engine.session import cores_of, is_connect
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type

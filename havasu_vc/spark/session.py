@@ -31,9 +31,9 @@ from havasu_vc.engine.session import (
     chosen_master,
     is_local_master,
     require_spark,
-    ship_package,
     start_session,
 )
+from havasu_vc.engine.shipping import ship_package
 from havasu_vc.errors import (
     EngineError,
     InvalidArgumentError,

@@ -25,7 +25,7 @@ from havasu_vc.datasets.protocol import Dataset, DatasetInFiles, TreeEdit
 from havasu_vc.editing import MODES, whole_rows
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.protocol import Batches, Engine
-from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.shipping import ensure_package
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.engine.spark_dealing import dealing_frame, pieces_frame
 from havasu_vc.errors import (

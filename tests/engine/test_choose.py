@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine, configured
+from havasu_vc.engine.java import require_java
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.engine.session import chosen_master, require_java, spark_defaults
+from havasu_vc.engine.session import chosen_master, spark_defaults
 from havasu_vc.engine.settings import Settings
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError

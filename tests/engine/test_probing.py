@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.engine.session import zipped_package
+from havasu_vc.engine.shipping import zipped_package
 from tests.support.spark import has_java
 from tests.support.templates import empty_repo
 

@@ -12,14 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.engine import session
-from havasu_vc.engine.session import (
-    _not_started,
-    is_local_master,
-    require_spark,
-    start_session,
-    zipped_package,
-)
+from havasu_vc.engine import shipping
+from havasu_vc.engine.session import _not_started, is_local_master, require_spark, start_session
+from havasu_vc.engine.shipping import zipped_package
 from havasu_vc.errors import EngineError, MissingProgramError
 
 
@@ -83,7 +78,7 @@ def test_byte_code_that_is_kept_here_is_sent_and_old_byte_code_is_not(
         if name in ("kept", "old"):
             py_compile.compile(str(package / f"{name}.py"))
     (package / "old.py").write_text("value = 22\n")
-    monkeypatch.setattr(session, "_PACKAGE", package)
+    monkeypatch.setattr(shipping, "PACKAGE", package)
     archive = tmp_path / "shipped.zip"
     archive.write_bytes(zipped_package())
     assert [each for each in zipfile.ZipFile(archive).namelist() if each.endswith("c")] == [

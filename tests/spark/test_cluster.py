@@ -26,7 +26,7 @@ PROGRAM = """
 import subprocess
 import sys
 import havasu_vc
-from havasu_vc.engine import session as sessions
+from havasu_vc.engine import shipping
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc import Repo, Settings
@@ -36,7 +36,7 @@ from pathlib import Path
 master, folder, table, other, how = sys.argv[1:]
 if how == "installed":
     # What was installed has to do: no code is sent.
-    for module in (sessions, sys.modules["havasu_vc.spark.session"]):
+    for module in (shipping, sys.modules["havasu_vc.spark.session"]):
         module.ship_package = lambda session: None
 spark = session(
     master=master, settings={"spark.executor.memory": "512m", "spark.cores.max": "2"}
