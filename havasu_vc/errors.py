@@ -153,6 +153,8 @@ class HavasuError(Exception):
     """Anything that havasu-vc reports. Its text is one line for a person."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.ERROR
+    said: tuple[str, ...] = ()
+    """The lines in which git said it, where it is git that refused."""
 
     def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(message)

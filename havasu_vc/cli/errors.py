@@ -216,6 +216,8 @@ def error_lines(error: BaseException, command: str | None = None) -> list[str]:
             return []
         case KeyboardInterrupt():
             return ["Interrupted"]
+    if isinstance(error, HavasuError) and error.said and is_called_kart():
+        return list(map(_line, error.said))
     text, hints = told(error)
     if is_called_kart() and not sys.stderr.isatty():
         hints = ()  # a script compares what it reads with what Kart prints

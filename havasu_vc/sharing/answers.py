@@ -12,6 +12,7 @@ __all__ = ["refusal", "remote_words"]
 
 TAB = "\t"
 _REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
+_NOT_PUSHED = "failed to push some refs"
 _MOST_WORDS = 20
 """So many lines of a server or a hook are told."""
 _HINTS = (
@@ -33,6 +34,14 @@ _HINTS = (
 
 def refusal(answer: GitResult, shown: str) -> StateError:
     """Return what it means that git would not fetch or push."""
+    error = _refusal(answer, shown)
+    if _NOT_PUSHED in answer.errors:
+        told = (*answer.lines, *answer.error_lines)
+        error.said = tuple(map(without_passwords, told))
+    return error
+
+
+def _refusal(answer: GitResult, shown: str) -> StateError:
     text = answer.errors + answer.text
     if any(word in text for word in _REJECTED):
         return ConcurrentChangeError(
@@ -51,7 +60,7 @@ def refusal(answer: GitResult, shown: str) -> StateError:
             message = line.removeprefix("fatal: ")
             break
     said = remote_words(answer)
-    if message.startswith("failed to push some refs"):
+    if message.startswith(_NOT_PUSHED):
         # git names no ref: a hook here had it stop.
         said += tuple(f"a hook here says: {line}" for line in answer.hook_words[:_MOST_WORDS])
     return StateError(f"git says: {without_passwords(message)}", hints=said or _hints(message))

@@ -146,13 +146,22 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
             answer = _move_refs(repo, request, name, changes)
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
-        raise refusal(answer, shown)
+        raise _named(refusal(answer, shown), changes)
     for line in remote_words(answer):
         repo.settings.note(line)
     _note_moved(repo, name, changes)
     followed = _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
     return PushResult(shown, lines, len(sent), total_size(sent), followed)
+
+
+def _named(error: StateError, changes: Sequence[_Update]) -> StateError:
+    """Return an error whose lines name the refs here, of which the commits were pushed."""
+    lines = "\n".join(error.said)
+    for each in changes:
+        lines = lines.replace(f"{each.commit}:{each.target}\t", f"{each.source}:{each.target}\t")
+    error.said = tuple(lines.split("\n")) if lines else ()
+    return error
 
 
 def push_data(

@@ -741,6 +741,25 @@ clean: mv '' x
 clean: mv table/ x
 clean: mv x/ y
 clean: mv /table x
+remote: push origin nosuch
+remote: push -d origin nosuch
+remote: push origin v1:main
+remote: push origin v1:main v1:new
+remote: push -q origin main:new
+clean: clone . ../copied
+clean: clone . ../copied --bare
+clean: clone . ../copied -b nosuch
+clean: clone ../nosuch ../copied
+clean: clone ../empty ../copied
+clean: clone --quiet ../empty ../copied
+clean: clone . ../copied --depth 1
+clean: clone . ../copied --no-checkout
+clean: data rm '' -m x
+clean: commit-files -m x =b
+clean: commit-files -m x b
+untracked: add-dataset ''
+clean: meta set table 'tags.json=x' -m x
+clean: table-import ../edited/copy.gpkg table:new --table-info '{'
 """
 
 

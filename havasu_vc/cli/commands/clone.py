@@ -21,7 +21,7 @@ from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation, require_no_file
 from havasu_vc.cli.options import Command, json_option, spatial_filter_option
 from havasu_vc.cli.requests import Spelt, takes
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.exchange.boxes import parse_box
 from havasu_vc.library import Repo
 from havasu_vc.sharing import CloneRequest, Part
@@ -128,7 +128,7 @@ def command(
         kart=as_karts,
         filter=None if of_data else request.filter,
     )
-    repo, fetched = Repo.clone(request, settings=invocation.settings())
+    repo, fetched = _clone(invocation, request)
     came = f": {counted(fetched.files, 'data file')}, {format_size(fetched.size)}"
     invocation.say(f"Cloned into {request.folder}{came if fetched.files else ''}", aside=True)
     invocation.note_system()
@@ -142,6 +142,36 @@ def command(
     _check_out(
         invocation, repo, fetched, living=planned, wanted=do_checkout, whole=not (of_data or of_box)
     )
+
+
+def _clone(invocation: Invocation, request: CloneRequest) -> tuple[Repo, FetchResult]:
+    """Clone; called `kart`, tell so in git's words, as Kart has it."""
+    begins = f"Cloning into '{request.folder}/.clone'..."
+    if request.bare:
+        begins = f"Cloning into bare repository '{request.folder}'..."
+    try:
+        repo, fetched = Repo.clone(request, settings=invocation.settings())
+    except StateError as error:
+        if is_called_kart() and invocation.progress and "does not exist" not in error.message:
+            invocation.say(begins, aside=True)
+        raise
+    if is_called_kart():
+        _tell_as_git(invocation, repo, request, begins)
+    return repo, fetched
+
+
+def _tell_as_git(invocation: Invocation, repo: Repo, request: CloneRequest, begins: str) -> None:
+    if invocation.progress:  # or else git is told to be quiet
+        invocation.say(begins, aside=True)
+    near = request.base is not None and (request.base / request.url).exists()
+    if near and request.depth is not None:
+        invocation.say(
+            "warning: --depth is ignored in local clones; use file:// instead.", aside=True
+        )
+    if repo.git.git("rev-list", "-n1", "--all").text == "":
+        invocation.say("warning: You appear to have cloned an empty repository.", aside=True)
+    if near and invocation.progress:
+        invocation.say("done.", aside=True)
 
 
 def _check_out(

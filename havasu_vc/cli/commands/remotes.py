@@ -182,7 +182,9 @@ def fetch_object(result: FetchResult) -> Fetched:
 def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
     """Tell what came."""
     if result.refs:
-        invocation.say(f"From {result.remote}", aside=True)
+        # git leaves the end of an address out.
+        shown = result.remote.rstrip("/").removesuffix(".git")
+        invocation.say(f"From {shown}", aside=True)
     for line in result.refs:
         # Before what moved stands what git tells of how it did; nothing if it went on.
         flag = " " if line[1:2] == " " else "   "
@@ -309,7 +311,11 @@ def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **fla
     flags["all"] = flags.pop("every")
     options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
     repo = invocation.open_repo(rows=False)
-    result = repo.push.by(replace(request, options=options))
+    try:
+        result = repo.push.by(replace(request, options=options))
+    except StateError as error:
+        error.said = tuple(_said(error.said))
+        raise
     refs = [_ref(line) for line in result.refs]
     value: Pushed = {
         "remote": result.remote,
@@ -334,9 +340,20 @@ def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **fla
             return
         invocation.say(f"Everything is at {result.remote} already", aside=True)
         return
+    if is_called_kart() and not invocation.progress:
+        return  # git is told to be quiet
     invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}", aside=True)
     for line in _moved(refs):
         invocation.say(line, aside=True)
+
+
+def _said(lines: Sequence[str]) -> list[str]:
+    """Return what git said for programs, as it says it to people."""
+    refs = [_ref(line) for line in lines if line.count("\t") == 2 and line[0] != "="]
+    others = [line for line in lines if "\t" not in line and line != "Done"]
+    others = [line for line in others if not line.startswith("Pushing to ")]
+    to = [line for line in others if line.startswith("To ")]
+    return [*to, *_moved(refs), *(line for line in others if line not in to)]
 
 
 def _moved(refs: Sequence[PushedRef]) -> list[str]:

@@ -37,7 +37,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("branch", r"Deleted branch '(.*)' \(was (.*)\)", r"Deleted branch \1 (was \2)."),
     ("tag", "Made tag '.*'", ""),
     ("gc", "Removed [\\d,]+ files?, .*|Packed git's objects anew: .*", ""),
-    ("clone", "Cloned into .*", ""),
+    ("clone", "Cloned into .*|Note: the repository that was cloned has no commit yet", ""),
     ("push", "Everything is at .* already", "Everything up-to-date"),
     ("push", "Would push to (.*)", r"To \1"),
     ("fsck", "Everything is sound", "✔︎ Everything looks good"),

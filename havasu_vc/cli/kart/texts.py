@@ -167,7 +167,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "commit-files",
-        "'(.+)' gives no item a value",
+        "'(?!=)(.+)' gives no item a value",
         r"Invalid value for 'KEY=VALUE [KEY=VALUE...]': ('\1',) should be of the form KEY=VALUE",
     ),
     ("mv", r"Missing argument 'DATASET'\.", "Missing argument 'OLD_NAME'."),
@@ -346,7 +346,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "add-dataset",
-        r"(?:the|there is no) working copy (?:has no|with a) table '(.+?)'(?: that is no .+)?",
+        r"(?:the|there is no) working copy (?:has no|with a) table '(.*?)'(?: that is no .+)?",
         r"Table '\1' is not found\n\nTry running 'kart status --list-untracked-tables'",
     ),
     ("mv", r"there is no dataset '(.*)' at HEAD", r"Dataset '\1' not found in repository"),
@@ -358,7 +358,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ("export", r"there is no dataset '(.+)' at .+", r"No such dataset: \1"),
     (
         "data rm",
-        r"there is no dataset '(.+)' at HEAD",
+        r"there is no dataset '(.*)' at HEAD",
         r"Cannot delete dataset at path '\1' since it does not exist",
     ),
     ("upgrade", '"(.+)" isn\'t empty', 'Invalid value for DEST: "\\1" isn\'t empty'),

@@ -9,7 +9,7 @@ __all__ = ["ITEM_TEXTS"]
 
 ITEM_TEXTS: tuple[tuple[str, str, str], ...] = (
     (
-        "meta",
+        "commit-files meta",
         "'=.*' gives no item a value",
         "Invalid value for 'KEY=VALUE [KEY=VALUE...]': Key should not be empty",
     ),
@@ -65,8 +65,13 @@ ITEM_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "meta",
-        "the value of schema.json is not JSON: (.*)",
-        r"Invalid value: schema.json is not valid JSON:\n\1",
+        r"the value of (\S+) is not JSON: (.*)",
+        r"Invalid value: \1 is not valid JSON:\n\2",
+    ),
+    (
+        "import",
+        "--(table-info) is not JSON: (.*)",
+        r"Invalid value for '--\1': Invalid JSON: \2",
     ),
 )
 """Whole texts of errors of commands, and what Kart says there."""
