@@ -1,6 +1,7 @@
 """clone, fetch, pull, push, remote and the commands on data files: options reach the library."""
 
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -60,6 +61,30 @@ def test_what_a_server_and_hooks_say_is_told(server: Path, run: Run, repo: Path)
     assert refused.exit_code == 20
     hints = [line for line in refused.stderr.splitlines() if line.startswith("Hint: ")]
     assert hints == ["Hint: a hook here says: ask Ann first", "Hint: a hook here says: or Ben"]
+
+
+def test_called_kart_a_push_that_is_refused_is_told_as_git_tells_it(
+    server: Path, run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_hook(server, "pre-receive", "echo no pushes on Sundays; exit 1")
+    run_git("commit", "--allow-empty", "-m", "Second", cwd=repo)
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+
+    refused = run("push", "origin", "main:new")
+
+    assert refused.exit_code == 1
+    first, *others = refused.stderr.splitlines()
+    assert first == f"To {server}" and [line.rstrip() for line in others] == [
+        " ! [remote rejected] main -> new (pre-receive hook declined)",
+        "remote: no pushes on Sundays",
+        f"error: failed to push some refs to '{server}'",
+    ]
+
+
+def test_a_fetch_names_an_address_as_git_does(server: Path, run: Run, repo: Path) -> None:
+    run_git("branch", "new", "main", cwd=server)
+    fetched = succeed(run("fetch"))
+    assert f"From {server.with_suffix('')}\n" in fetched.stderr
 
 
 def test_what_a_host_says_who_lets_nobody_in_is_told(run: Run, repo: Path, tmp_path: Path) -> None:
