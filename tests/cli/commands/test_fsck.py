@@ -49,11 +49,12 @@ def test_called_kart_edits_are_told_and_a_broken_copy_is_a_problem(
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("UPDATE \"table\" SET name = 'zwei' WHERE id = 2")
     told = succeed(invoke(["-C", repo, "fsck"])).stdout.splitlines()
-    assert told[-4:] == [
+    assert told[-5:] == [
         "1 rows marked as changed in working-copy",
         "! Working copy appears dirty according to the index",
-        "Checking features...",
-        "✔︎ Everything looks good",
+        "table:feature: (1)",
+        " U            2 → ␀",
+        "Can't do any further checks",
     ]
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("UPDATE gpkg_kart_state SET value = '1' WHERE key = 'tree'")
