@@ -61,13 +61,17 @@ def oid_of(server: Server, schema: str, table: str) -> int | None:
     return None if found is None else int(found)
 
 
-def columns_of(server: Server, oid: int) -> list[Column]:
-    """Return the columns of a table, in their order."""
+def columns_of(server: Server, oid: int, *, below: bool = False) -> list[Column]:
+    """Return the columns of a table, in order; `below` sees domains as what they are made of."""
     rows = server.rows(
-        "SELECT a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), t.typname "
-        "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
+        "SELECT a.attnum, a.attname, format_type(u.type, u.length), t.typname FROM pg_attribute a "
+        "CROSS JOIN LATERAL (WITH RECURSIVE b(type, length, depth) AS (SELECT a.atttypid, "
+        "a.atttypmod, 0 UNION ALL SELECT d.typbasetype, d.typtypmod, b.depth + 1 FROM b "
+        "JOIN pg_type d ON d.oid = b.type WHERE d.typtype = 'd' AND %s) "
+        "SELECT type, length FROM b ORDER BY depth DESC LIMIT 1) u "
+        "JOIN pg_type t ON t.oid = u.type "
         "WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-        (oid,),
+        (below, oid),
     )
     return [Column(*row) for row in rows]
 

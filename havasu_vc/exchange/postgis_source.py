@@ -97,8 +97,9 @@ def table_names(location: str) -> list[str]:
     with connected(address) as server:
         rows = server.rows(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition "
-            "AND c.relname !~ '^_(havasu_vc|kart|sno)_' ORDER BY c.relname",
+            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+            "AND NOT c.relispartition AND c.relname !~ '^_(havasu_vc|kart|sno)_' "
+            "ORDER BY c.relname",
             (address.schema,),
         )
         return [name for (name,) in rows]
@@ -127,7 +128,7 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
     oid = int(server.one(f"SELECT {literal(where)}::regclass::oid::int8"))
     crs = CrsNames(options.crs)
     fields, systems, geometries, declared, bases = [], [], {}, {}, {}
-    for column in columns_of(server, oid):
+    for column in columns_of(server, oid, below=True):
         declared[column.name], bases[column.name] = column.type, column.base
         field = field_of(column)
         srid = 0

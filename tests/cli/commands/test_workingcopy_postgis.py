@@ -17,7 +17,7 @@ from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
 from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.postgres import PostgresServer, has_postgis, postgres
-from tests.support.templates import copy_tree
+from tests.support.templates import copy_tree, empty_repo
 
 pytestmark = pytest.mark.skipif(
     not has_postgis(), reason="there is no PostGIS: apt install postgresql-15-postgis-3"
@@ -529,3 +529,47 @@ def test_another_system_cannot_come_back_as_an_edit(run: Run, rows: Rows, tmp_pa
     assert refused.exit_code == 2 and "another reference system" in refused.stderr
     assert rows("id, name, st_asewkt(geom)") == before
     clean(run)
+
+
+def test_columns_of_domains_are_imported_as_what_these_are_made_of(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    server.run(
+        "DROP SCHEMA IF EXISTS domains CASCADE",
+        "CREATE SCHEMA domains",
+        "CREATE DOMAIN domains.counted AS integer",
+        "CREATE DOMAIN domains.few AS domains.counted CHECK (VALUE < 9)",
+        "CREATE DOMAIN domains.price AS numeric(8, 2)",
+        "CREATE DOMAIN domains.spot AS geometry(Point, 4326)",
+        "CREATE TABLE domains.shops (id integer PRIMARY KEY, n domains.few, p domains.price, "
+        "g domains.spot)",
+        "INSERT INTO domains.shops VALUES (1, 5, 2.5, 'SRID=4326;POINT(1 2)')",
+    )
+    repo = empty_repo(tmp_path / "repo")
+
+    told = succeed(
+        invoke(["-C", repo.path, "import", server.address("domains"), "--layer", "shops"])
+    ).stderr
+
+    assert "geometry: g, " in told
+    assert "EPSG:4326" in told
+    assert "columns: id int, n int, p decimal(8, 2)" in told
+    assert (
+        succeed(invoke(["-C", repo.path, "cat", "shops"]))
+        .stdout.splitlines()[1]
+        .startswith("1,5,2.50,")
+    )
+
+
+def test_a_materialized_view_is_imported(tmp_path: Path, server: PostgresServer) -> None:
+    server.run(
+        "DROP SCHEMA IF EXISTS kept CASCADE",
+        "CREATE SCHEMA kept",
+        "CREATE MATERIALIZED VIEW kept.sums AS SELECT 1 AS id, 'a' AS name",
+    )
+    repo = empty_repo(tmp_path / "repo")
+    common: list[str | Path] = ["-C", repo.path, "import", server.address("kept")]
+
+    assert "sums" in succeed(invoke([*common, "--list"])).stdout
+    succeed(invoke([*common, "--layer", "sums", "--primary-key", "id"]))
+    assert succeed(invoke(["-C", repo.path, "cat", "sums"])).stdout == "id,name\n1,a\n"
