@@ -689,6 +689,16 @@ merging: resolve nosuch --with=ours
 merging: resolve table:feature:1 table:feature:2 --with=ours
 merging: resolve table:feature:1 --with=ours --renumber=ours
 merging: resolve table:feature:1 --with=ancestor
+mixed_merging: resolve words --with=ours
+mixed_merging: resolve places:feature:9 --with=ancestor
+mixed_merging: resolve places:feature:1 --with=delete
+mixed_merging: resolve places:feature:77 --with=ours
+mixed_merging: resolve words:feature:a --with=ours
+mixed_merging: resolve places:feature:1 --with=theirs
+mixed_merging: resolve places:meta:title --with=ancestor
+resolved: resolve table --with=ours
+resolved: resolve table:feature --with=ours
+resolved: resolve table:feature:9 --with=ours
 merging: resolve table:feature:1 --with=workingcopy
 merging: resolve table:feature:1 --with=delete
 behind: merge main --ff-only -m x

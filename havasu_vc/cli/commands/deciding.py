@@ -21,7 +21,7 @@ from havasu_vc.cli.kart.filters import checked_filters
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
+from havasu_vc.errors import InvalidArgumentError, NoConflictError, NotYetSupportedError, StateError
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Resolved
@@ -161,6 +161,34 @@ def _require_one_conflict(repo: Repo, labels: tuple[str, ...]) -> None:
     several = len(labels) > 1 or any(text.rstrip(":").count(":") < 2 for text in labels)
     if several and named & {each.path for each in repo.conflicts()}:
         raise NotYetSupportedError("several conflicts cannot be decided at once, called kart")
+    # Kart finds nothing by the name of several, not even what is resolved.
+    if several and len(labels) == 1 and any(labels):
+        raise NoConflictError(f"no conflict that waits is named {labels[0]!r}")
+
+
+def _require_meta_first(repo: Repo, label: str) -> None:
+    """Raise for a row where meta items of its dataset wait, which Kart has decided first."""
+    path, _, part = label.partition(":")
+    if part.startswith("feature:") and any(each.meta for each in repo.view_conflicts([path])):
+        raise StateError(
+            f"There are still unresolved meta-item conflicts for dataset {path}. "
+            "These need to be resolved first."
+        )
+
+
+def _missing_version(repo: Repo, labels: tuple[str, ...], choice: str | None) -> str | None:
+    """Return the version that a conflict is to take and has not, so that it is deleted."""
+    version = "ancestor" if choice == "base" else choice
+    if len(labels) != 1 or version not in ("ancestor", "ours", "theirs"):
+        return None
+    found = next(iter(repo.view_conflicts(labels)), None)
+    if found is None or (found.rows is None and not found.meta):
+        return None
+    if found.rows is None:
+        is_there = version in found.meta[0].versions
+    else:
+        is_there = not found.rows.column(version).null_count
+    return None if is_there else version
 
 
 @click.command("resolve", cls=Command)
@@ -228,6 +256,8 @@ def resolve(
         raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     if is_called_kart() and not (renumber or everything):
         _require_one_conflict(repo, labels)
+        if len(labels) == 1:
+            _require_meta_first(repo, labels[0])
     # Without labels Kart renumbers all that can be.
     if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")
@@ -237,6 +267,7 @@ def resolve(
             raise InvalidArgumentError(f"column {name!r} is given twice")
         sides[name] = "base" if side == "ancestor" else side
     repo = invocation.open_repo()
+    missing = _missing_version(repo, labels, choice) if is_called_kart() else None
     count = repo.resolve_conflicts(
         labels,
         choice="base" if choice == "ancestor" else choice,
@@ -247,6 +278,8 @@ def resolve(
     left = sum(each.unresolved for each in repo.conflicts())
     value: Resolved = {"resolved": count, "unresolved": left}
     invocation.result("havasu.resolve/v1", value)
+    if missing:
+        invocation.say(f'Version "{missing}" does not exist - resolving conflict by deleting.')
     invocation.say(f"Resolved {counted(count, 'conflict')}. {counted(left, 'conflict')} to go.")
     if not left:
         invocation.say("Use `havasu-vc merge --continue` to complete the merge")
