@@ -10,6 +10,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.commits import ChangeCounts
 from tests.support.templates import empty_repo
 
@@ -40,6 +41,17 @@ def test_rows_without_a_key_keep_the_numbers_that_they_got(tmp_path: Path) -> No
     assert repo.table("names").to_arrow(["auto_pk"]).column(0).to_pylist() == [5, 6]
     remembered = json.loads(blob(repo, "names/.table-dataset/meta/generated-pks.json"))
     assert list(remembered["generatedPrimaryKeys"]) == list("123456")
+
+
+def test_geometries_of_no_type_have_one_that_kart_reads_back(tmp_path: Path) -> None:
+    """Kart reads some type from any working copy, and none here would be an edit for ever."""
+    repo = empty_repo(tmp_path / "repo", kart=True)
+    file = tmp_path / "pts.csv"
+    file.write_text('id,geom\n1,POINT(1 2)\n2,"LINESTRING Z(1 1 3,2 2 3)"\n')
+    repo.import_(str(file), options=SourceOptions(primary_key=("id",)))
+    columns = json.loads(blob(repo, "pts/.table-dataset/meta/schema.json"))
+    assert [each.get("geometryType") for each in columns] == [None, "GEOMETRY"]
+    assert repo.import_(str(file), replace=True).commit is None
 
 
 def numbered(repo: Repo) -> dict[int, tuple[str, int]]:
