@@ -53,7 +53,7 @@ _ELSEWHERE = (
 )
 _NO_SERVER = re.compile(r"git-lfs-(authenticate|transfer)\b.*(not found|No such file|127)")
 _PROGRESS = re.compile(r"(?m)^\S+ \d+/\d+ (\d+)/\d+ .*?\b([0-9a-f]{64})$")
-_ABSENT = re.compile(r"404|not found|not exist|missing", re.IGNORECASE)
+_ABSENT = re.compile(r"\b404\b|not found|not exist|missing", re.IGNORECASE)
 
 
 class LfsRemote:

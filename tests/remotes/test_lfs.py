@@ -14,7 +14,9 @@ from havasu_vc.errors import (
     HavasuError,
     MissingProgramError,
     StateError,
+    StorageError,
 )
+from havasu_vc.remotes.lfs import _failure
 from havasu_vc.sharing.requests import CloneRequest
 from havasu_vc.store import command
 from tests.conftest import lacking
@@ -158,6 +160,14 @@ def test_right_bytes_of_a_size_that_is_told_wrong_are_taken(
     server.fault = "size"
     theirs = clone(server.url("points.git"), tmp_path / "theirs")
     assert list(theirs.fsck(full=True)) == []
+
+
+def test_an_address_with_404_in_it_is_no_answer() -> None:
+    """It may be a port's or an id's digits; a file that is absent is another thing to say."""
+    said = f'LFS: Put "http://127.0.0.1:40431/lfs/{"404" + "a" * 61}": EOF\n'
+    assert isinstance(_failure(command.GitResult(2, b"", said), "here"), StorageError)
+    said = f"[{'a' * 64}] Object does not exist on the server: [404] Object does not exist\n"
+    assert isinstance(_failure(command.GitResult(2, b"", said), "here"), DataFileNotFoundError)
 
 
 @pytest.mark.thorough
