@@ -38,6 +38,7 @@ __all__ = [
     "gathered",
     "join_message",
     "json_option",
+    "karts_import_options",
     "may_ask_editor",
     "message_options",
     "needless_command",
@@ -490,6 +491,24 @@ def _note(context: click.Context, parameter: click.Parameter, value: bool) -> No
 def may_ask_editor() -> bool:
     """Return whether the command that runs was not told to ask no editor."""
     return not click.get_current_context().meta.get(_NO_EDITOR)
+
+
+def karts_import_options(command: _F) -> _F:
+    """Give a command Kart's options of how its import works, which change nothing here."""
+    workers = click.option(
+        "--num-workers",
+        "--num-processes",
+        type=int,
+        expose_value=False,
+        help="As in Kart; how a table is read does not follow it.",
+    )
+    depth = click.option(
+        "--max-delta-depth",
+        type=int,
+        expose_value=False,
+        help="As in Kart; how objects are packed does not follow it.",
+    )
+    return workers(depth(command))
 
 
 def needless_command(name: str, why: str, parts: Sequence[str] | None = None) -> click.Command:

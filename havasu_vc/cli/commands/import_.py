@@ -20,7 +20,13 @@ from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.kart.imports import in_karts_order, of_all, path_as_karts
-from havasu_vc.cli.options import Command, engine_option, json_option, message_options
+from havasu_vc.cli.options import (
+    Command,
+    engine_option,
+    json_option,
+    karts_import_options,
+    message_options,
+)
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.cli.requests import DRY_RUN, NAMES, Spelt, takes
 from havasu_vc.datasets.kinds import kind_names
@@ -161,19 +167,7 @@ def with_key(asked: ImportRequest, given: Sequence[str], *, none: bool = False) 
     metavar="DEST",
     help="The dataset's path, for a single layer.",
 )
-@click.option(
-    "--num-workers",
-    "--num-processes",
-    type=int,
-    expose_value=False,
-    help="As in Kart; how a table is read does not follow it.",
-)
-@click.option(
-    "--max-delta-depth",
-    type=int,
-    expose_value=False,
-    help="As in Kart; how objects are packed does not follow it.",
-)
+@karts_import_options
 @takes(
     SourceOptions,
     "reading",

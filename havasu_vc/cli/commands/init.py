@@ -23,7 +23,12 @@ from havasu_vc.cli.commands.import_ import (
 )
 from havasu_vc.cli.invocation import Invocation, require_no_file
 from havasu_vc.cli.kart.imports import in_karts_order
-from havasu_vc.cli.options import Command, json_option, spatial_filter_option
+from havasu_vc.cli.options import (
+    Command,
+    json_option,
+    karts_import_options,
+    spatial_filter_option,
+)
 from havasu_vc.errors import (
     HavasuError,
     NotYetSupportedError,
@@ -69,19 +74,7 @@ __all__ = ["command"]
     "--no-checkout/--checkout",
     help="With --kart, make no GeoPackage to edit; by default --import makes it.",
 )
-@click.option(
-    "--num-workers",
-    "--num-processes",
-    type=int,
-    expose_value=False,
-    help="As in Kart; how a table is read does not follow it.",
-)
-@click.option(
-    "--max-delta-depth",
-    type=int,
-    expose_value=False,
-    help="As in Kart; how objects are packed does not follow it.",
-)
+@karts_import_options
 @spatial_filter_option
 @json_option
 @click.pass_obj
