@@ -54,6 +54,16 @@ def test_geometries_of_no_type_have_one_that_kart_reads_back(tmp_path: Path) -> 
     assert repo.import_(str(file), replace=True).commit is None
 
 
+def test_a_column_of_geometries_that_comes_later_has_a_type_too(tmp_path: Path) -> None:
+    repo = empty_repo(tmp_path / "repo", kart=True)
+    file = tmp_path / "pts.csv"
+    for text in ("id,n\n1,2\n", "id,n,geom\n1,2,POINT(1 2)\n"):
+        file.write_text(text)
+        repo.import_(str(file), replace=True, options=SourceOptions(primary_key=("id",)))
+    columns = json.loads(blob(repo, "pts/.table-dataset/meta/schema.json"))
+    assert [each.get("geometryType") for each in columns] == [None, None, "GEOMETRY"]
+
+
 def numbered(repo: Repo) -> dict[int, tuple[str, int]]:
     """Return the rows by the numbers that were made for them."""
     found = repo.table("t").to_arrow().to_pylist()

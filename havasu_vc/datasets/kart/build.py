@@ -77,7 +77,6 @@ __all__ = [
 ]
 
 AUTO_KEY = "auto_pk"
-ANY_SHAPE = "GEOMETRY"
 AT_ONCE = 1 << 11
 """Rows that are objects of Python at once, which takes more room than their bytes do."""
 
@@ -102,7 +101,6 @@ class NewKartDataset:
         those that are not remembered may be alike to rows of an `earlier` import.
         """
         self._path = path
-        schema = _with_shapes(schema)
         self._given = schema if schema.key else _with_key(schema)
         self.schema = kart_schema(self._given)
         """The columns that it has."""
@@ -183,17 +181,6 @@ def _with_key(schema: Schema) -> Schema:
         name += "_"
     field = Field(schema.last_id + 1, name, Primitive.LONG, required=True)
     return Schema((field, *schema.fields), (field.id,))
-
-
-def _with_shapes(schema: Schema) -> Schema:
-    """Return a schema whose geometries have a type, which Kart reads back from any file."""
-    fields = (
-        replace(each, geometry=replace(each.geometry, shape=ANY_SHAPE))
-        if each.geometry is not None and each.geometry.shape is None
-        else each
-        for each in schema.fields
-    )
-    return Schema(tuple(fields), schema.identifier_ids)
 
 
 def new_table(

@@ -59,6 +59,7 @@ ID, COLUMN = "kart.id", "kart.column"
 """Names of the properties that a field keeps of its column."""
 
 _OWN = re.compile(r"([0-9a-f]{8})-6861-8761-b173-750000000000")
+_ANY_SHAPE = "GEOMETRY"
 _HASHED = 1 << 30
 """Ids that are hashed stay below this, so that there is room above for new ones."""
 _FIRST = ("dataType", "primaryKeyIndex", "geometryType", "geometryCRS", "size", "length")
@@ -302,7 +303,10 @@ def _derived(field: Field) -> Column:
             f"Kart has no type like {'raster' if field.raster else field.type}",
             hints=("leave the column out, or keep the dataset as a Havasu one",),
         )
-    return type_of(field)
+    if field.geometry is None:
+        return type_of(field)
+    # Kart reads some type back from any working copy, and none would be an edit for ever.
+    return {"geometryType": _ANY_SHAPE, **type_of(field)}
 
 
 def _without_nulls(column: Column) -> Column:
