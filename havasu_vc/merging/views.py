@@ -19,11 +19,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
 from havasu_vc.history.conflicts import DatasetConflicts, Glance, conflict_columns
 from havasu_vc.history.merge import conflict_keys
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
+from havasu_vc.history.partners import partners
 from havasu_vc.merging.kart_merges import waiting_state
 from havasu_vc.merging.resolving import conflicts, labels
 from havasu_vc.merging.state import MergeState
@@ -35,6 +37,9 @@ from havasu_vc.merging.trees import (
     merge_trees,
     root_tree,
 )
+from havasu_vc.model import compute as pc
+from havasu_vc.model.arrow import arrow_schema, arrow_type
+from havasu_vc.model.changes import struct_of
 from havasu_vc.model.diffs import (
     ConflictCounts,
     ConflictedDataset,
@@ -42,6 +47,7 @@ from havasu_vc.model.diffs import (
     MergeSide,
     MetaConflict,
 )
+from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.other_branch import other_branch
@@ -109,11 +115,48 @@ def viewed_conflicts(
         return ConflictedDataset(there.header, meta)
     header = replace(there.header, schema=conflict_columns(found.rows))
     rows = found.rows
-    if by_key:
-        return ConflictedDataset(header, meta, _rows(rows))
     keys = conflict_keys(rows.combine_chunks().to_batches()[0], header.schema)
-    order = there.listing_order(keys, header.schema)
-    return ConflictedDataset(header, meta, _rows(rows if order is None else rows.take(order)))
+    order = None if by_key else there.listing_order(keys, header.schema)
+    if order is not None:
+        rows, keys = rows.take(order), keys.take(order)
+    shown = _rows(rows)
+    own = {
+        name: own
+        for name, view in views.items()
+        if view is not None
+        and (own := _in_own_columns(view, keys, header.schema, shown.column(name))) is not None
+    }
+    return ConflictedDataset(header, meta, shown, own)
+
+
+def _in_own_columns(
+    view: Dataset, keys: pa.RecordBatch, merged: Schema, shown: pa.StructArray
+) -> tuple[Schema, pa.StructArray] | None:
+    """Return a version of rows in its own columns, some of which the merge has not; None for alike.
+
+    They are found by their keys; rows without one are shown in the columns of the merge.
+    """
+    schema = view.schema
+    if arrow_schema(schema) == arrow_schema(merged) or not merged.key:
+        return None
+    if not is_of_kart(view.header.kind) and schema.ids == merged.ids:
+        return None  # where nothing but names differs, one name lets the cells be compared
+    if {key.id for key in schema.key.fields} != {key.id for key in merged.key.fields}:
+        return None
+    wanted = pa.RecordBatch.from_arrays(
+        [
+            pc.cast(keys.column(merged.by_id[key.id].name), arrow_type(key.type))
+            for key in schema.key.fields
+        ],
+        list(schema.key.names),
+    )
+    there = pc.is_valid(shown)
+    rows = view.rows_with_keys(pc.filter(wanted, there))
+    at = partners(wanted, rows.select(list(schema.key.names)))
+    at = pc.if_else(there, at, pa.scalar(None, at.type))
+    if at.null_count != shown.null_count:
+        return None  # the version is of a merge of ancestors, which no commit has
+    return schema, pc.take(struct_of(rows), at)
 
 
 def _rows(rows: pa.Table) -> pa.RecordBatch:

@@ -176,6 +176,8 @@ class ConflictedDataset:
     rows: pa.RecordBatch | None = None
     """The rows as structs by version, each null where the row is not there, after `label`, what
     each row is called."""
+    own: Mapping[str, tuple[Schema, pa.StructArray]] = field(default_factory=dict)
+    """Versions whose columns are others than the header's: these columns, and the rows in them."""
 
     @property
     def path(self) -> str:

@@ -8,14 +8,22 @@ called `<dataset>:feature:<key>` and their versions `ancestor`, `ours` and `thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol, TextIO, cast
 
+import pyarrow as pa
+
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.diffs import ConflictCounts, ConflictedDataset, MergeContext, MergeSide
+from havasu_vc.model.diffs import (
+    ConflictCounts,
+    ConflictedDataset,
+    DatasetHeader,
+    MergeContext,
+    MergeSide,
+)
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.protocol import WriterOptions
@@ -34,6 +42,7 @@ __all__ = [
     "labels_of",
     "merge_lines",
     "merge_object",
+    "sides_of",
 ]
 
 VERSIONS = ("ancestor", "ours", "theirs")
@@ -103,6 +112,18 @@ def labels_of(dataset: ConflictedDataset) -> list[str]:
         *(f"{dataset.path}:meta:{item.name}" for item in dataset.meta),
         *(f"{dataset.path}:feature:{label}" for label in rows),
     ]
+
+
+def sides_of(
+    dataset: ConflictedDataset, start: int, count: int
+) -> Iterator[tuple[str, DatasetHeader, pa.StructArray]]:
+    """Yield the versions that some rows have, each in its own columns."""
+    assert dataset.rows is not None
+    for name in VERSIONS:
+        schema, side = dataset.own.get(name, (dataset.header.schema, dataset.rows.column(name)))
+        some = side.slice(start, count)
+        if some.null_count < len(some):
+            yield name, replace(dataset.header, schema=schema), some
 
 
 def counts_object(counts: Mapping[str, ConflictCounts]) -> dict[str, Any]:

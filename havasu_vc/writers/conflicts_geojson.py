@@ -18,7 +18,7 @@ from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset
-from havasu_vc.writers.conflicts import VERSIONS, conflict_total
+from havasu_vc.writers.conflicts import conflict_total, sides_of
 from havasu_vc.writers.geojson import COLLECTION_DEPTH, side_features
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions
@@ -95,27 +95,22 @@ def _pieces(
     if dataset.rows is None:
         return
     for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
-        yield joined(
-            _features(dataset.rows.slice(start, SLICE_ROWS), dataset, separator, layout, options)
-        )
+        yield joined(_features(start, dataset, separator, layout, options))
 
 
 def _features(
-    rows: pa.RecordBatch,
+    first: int,
     dataset: ConflictedDataset,
     separator: str,
     layout: JsonLayout,
     options: WriterOptions,
 ) -> pa.StringArray:
+    assert dataset.rows is not None
+    labels = dataset.rows.column("label").slice(first, SLICE_ROWS)
     versions = []
-    for name in VERSIONS:
-        side = rows.column(name)
-        if side.null_count == len(side):
-            continue
-        ids = pc.binary_join_element_wise(
-            f"{dataset.path}:feature:", rows.column("label"), f":{name}", ""
-        )
-        features = side_features(side, dataset.header, ids, layout, options)
+    for name, header, side in sides_of(dataset, first, SLICE_ROWS):
+        ids = pc.binary_join_element_wise(f"{dataset.path}:feature:", labels, f":{name}", "")
+        features = side_features(side, header, ids, layout, options)
         text = pc.binary_join_element_wise(separator, features, "")
         versions.append(pc.if_else(pc.is_valid(side), text, None))
     return pc.binary_join_element_wise(*versions, "", null_handling="replace", null_replacement="")

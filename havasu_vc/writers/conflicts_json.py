@@ -21,11 +21,11 @@ from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
 from havasu_vc.model.types import is_whole
 from havasu_vc.writers.conflicts import (
-    VERSIONS,
     conflict_total,
     counts_object,
     counts_of,
     labels_of,
+    sides_of,
 )
 from havasu_vc.writers.json_style import LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions
@@ -106,15 +106,13 @@ def _versions(
         for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
             rows = dataset.rows.slice(start, SLICE_ROWS)
             texts = []
-            for name in VERSIONS:
-                side = rows.column(name)
-                if side.null_count < len(side):
-                    prefix, end = f"{dataset.path}:feature:", f":{name}"
-                    labels = pc.binary_join_element_wise(prefix, rows.column("label"), end, "")
-                    keys = json_strings(labels, ascii_only=layout.ascii)
-                    objects = row_objects(side, dataset.header, form)
-                    text = pc.binary_join_element_wise(keys, layout.colon, objects, "")
-                    texts.append(pc.if_else(pc.is_valid(side), text, None))
+            for name, header, side in sides_of(dataset, start, SLICE_ROWS):
+                prefix, end = f"{dataset.path}:feature:", f":{name}"
+                labels = pc.binary_join_element_wise(prefix, rows.column("label"), end, "")
+                keys = json_strings(labels, ascii_only=layout.ascii)
+                objects = row_objects(side, header, form)
+                text = pc.binary_join_element_wise(keys, layout.colon, objects, "")
+                texts.append(pc.if_else(pc.is_valid(side), text, None))
             between = layout.between(2)
             yield from pc.binary_join_element_wise(
                 *texts, between, null_handling="skip"
@@ -148,8 +146,7 @@ def _pieces(
         yield layout.key("feature") + "{"
         separator = layout.between(_DEPTH)
         for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
-            rows = dataset.rows.slice(start, SLICE_ROWS)
-            objects = _objects(rows, dataset, layout, options)
+            objects = _objects(start, dataset, layout, options)
             text = joined(pc.binary_join_element_wise(separator, objects, ""))
             yield text if start else layout.line(_DEPTH) + text[len(separator) :]
         yield layout.line(3) + "}"
@@ -167,22 +164,21 @@ def _item(item: MetaConflict, kind: str) -> dict[str, Any]:
 
 
 def _objects(
-    rows: pa.RecordBatch, dataset: ConflictedDataset, layout: JsonLayout, options: WriterOptions
+    first: int, dataset: ConflictedDataset, layout: JsonLayout, options: WriterOptions
 ) -> pa.StringArray:
-    """Return each conflict with its key."""
+    """Return each conflict of a slice with its key."""
+    assert dataset.rows is not None
     form = ChangeForm(layout, _DEPTH, reproject=options.reproject)
     versions = []
-    for name in VERSIONS:
-        side = rows.column(name)
-        if side.null_count < len(side):
-            objects = row_objects(side, dataset.header, form)
-            text = pc.binary_join_element_wise(layout.key(name), objects, "")
-            versions.append(pc.if_else(pc.is_valid(side), text, None))
+    for name, header, side in sides_of(dataset, first, SLICE_ROWS):
+        text = pc.binary_join_element_wise(layout.key(name), row_objects(side, header, form), "")
+        versions.append(pc.if_else(pc.is_valid(side), text, None))
     inside = pc.binary_join_element_wise(
         *versions, layout.between(_DEPTH + 1), null_handling="skip"
     )
+    labels = dataset.rows.column("label").slice(first, SLICE_ROWS)
     return pc.binary_join_element_wise(
-        json_strings(rows.column("label"), ascii_only=layout.ascii),
+        json_strings(labels, ascii_only=layout.ascii),
         layout.colon + "{" + layout.line(_DEPTH + 1),
         inside,
         layout.line(_DEPTH) + "}",

@@ -21,7 +21,14 @@ import pyarrow as pa
 from havasu_vc.datasets.kinds import is_of_kart
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import ConflictedDataset, MetaConflict
-from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of, labels_of
+from havasu_vc.writers.conflicts import (
+    VERSIONS,
+    conflict_total,
+    count_lines,
+    counts_of,
+    labels_of,
+    sides_of,
+)
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import joined
@@ -93,7 +100,7 @@ def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) ->
             names = printable_column(rows.column("label"))
             start_of_line = _INDENT * 2 + prefix
             if full:
-                yield joined(_rows(rows, names, dataset, options))
+                yield joined(_rows(start, names, dataset, options))
             else:
                 yield joined(pc.binary_join_element_wise(start_of_line, names, "\n", ""))
     if dataset.meta:
@@ -123,30 +130,30 @@ def _columns(item: MetaConflict) -> Iterator[str]:
 
 
 def _rows(
-    rows: pa.RecordBatch, names: pa.StringArray, dataset: ConflictedDataset, options: WriterOptions
+    first: int, names: pa.StringArray, dataset: ConflictedDataset, options: WriterOptions
 ) -> pa.StringArray:
-    """Return the text of each conflict."""
+    """Return the text of each conflict from one on."""
     prefix = f"{printable(dataset.path)}:feature:"
     parts: list[pa.StringArray] = []
     if not options.flat:
         parts.append(pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", ""))
-    schema = dataset.header.schema
     zones = not is_of_kart(dataset.header.kind)
-    ancestors = {each.id: old for each, old in side_columns(rows.column("ancestor"), schema)}
-    for version in VERSIONS:
-        side = rows.column(version)
-        if side.null_count == len(side):
-            continue
+    ancestors: dict[int, pa.Array] = {}
+    for version, header, side in sides_of(dataset, first, len(names)):
         start, end = codes(_STYLES[version], options.color)
         lines: list[pa.StringArray | str] = [
             start + ("" if options.flat else _INDENT * 3) + prefix,
             names,
             f":{version}:{end}\n",
         ]
-        for field, column in side_columns(side, schema):
+        columns = side_columns(side, header.schema)
+        if version == "ancestor":
+            ancestors = {field.id: column for field, column in columns}
+        for field, column in columns:
             if field.raster is not None and version != "ancestor":
                 # Alike in words, most versions of a raster differ in their cells alone.
-                values = pc.fill_null(words_of_changes(ancestors[field.id], column), NULL)
+                before = ancestors.get(field.id, pa.nulls(len(column), column.type))
+                values = pc.fill_null(words_of_changes(before, column), NULL)
             else:
                 texts = shown_text(column, field, line_ends=options.as_kart, zones=zones)
                 values = pc.fill_null(texts, NULL)

@@ -293,6 +293,11 @@ empty: checkout
 empty: checkout main
 empty: switch main
 empty: switch nosuch
+columned: conflicts
+columned: conflicts --flat
+columned: conflicts -o json
+columned: conflicts --flat -o json
+columned: conflicts -o geojson
 worded: conflicts
 worded: conflicts -s
 worded: conflicts -s -o json
@@ -844,6 +849,7 @@ def _make_others(folder: Path) -> None:
     _write(folder / "untracked", "CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)")
     _write(folder / "untracked", "INSERT INTO other VALUES (1, 'a')")
     succeed(invoke(["-C", folder / "files", "commit-files", "-m", "x", "a.txt=hello"]))
+    _make_columned(clean, folder / "columned")
     shutil.copytree(clean, folder / "remote", symlinks=True)
     run_git("remote", "set-url", "origin", str(clean), cwd=folder / "remote")
     succeed(invoke(["-C", folder / "remote", "fetch"]))
@@ -871,6 +877,18 @@ def _make_others(folder: Path) -> None:
             how = ["--replace"]
         succeed(invoke(["-C", worded, "import", folder / "worded.csv", *how]))
     succeed(invoke(["-C", worded, "merge", "side"]))
+
+
+def _make_columned(clean: Path, columned: Path) -> None:
+    """Make a repository in which a merge waits whose sides have other columns."""
+    shutil.copytree(clean, columned, symlinks=True)
+    succeed(invoke(["-C", columned, "switch", "-c", "columns", "v1"]))
+    _write(columned, 'ALTER TABLE "table" RENAME COLUMN name TO label')
+    _write(columned, 'ALTER TABLE "table" ADD COLUMN more TEXT')
+    _write(columned, "UPDATE \"table\" SET label = 'un', more = 'x' WHERE id = 1")
+    succeed(invoke(["-C", columned, "commit", "-m", "Columns"]))
+    succeed(invoke(["-C", columned, "switch", "main"]))
+    succeed(invoke(["-C", columned, "merge", "columns"]))
 
 
 def _make(folder: Path) -> None:

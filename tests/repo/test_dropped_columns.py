@@ -489,3 +489,19 @@ def test_rows_without_a_key_lose_a_column_that_theirs_dropped(
     assert repo.dataset("t").schema.names == ("id", "name")
     assert_sound(repo, capsys)
     assert list(repo.fsck(full=True)) == []
+
+
+def test_a_row_in_conflict_is_shown_with_the_columns_that_each_version_has(tmp_path: Path) -> None:
+    repo = diverged(tmp_path, drop, lambda repo: update(repo, id=1, name="theirs"))
+    assert repo.merge("side").kind == "conflicts"
+
+    out = io.StringIO()
+    write_conflicts_json(repo.view_conflicts(), out, WriterOptions())
+
+    row = json.loads(out.getvalue())["kart.conflicts/v1"]["points"]["feature"]["1"]
+    assert row["ancestor"]["height"] == row["theirs"]["height"] == 1
+    assert row["ours"] == {"id": 1, "name": "touched"}
+    for by_key in (False, True):
+        out = io.StringIO()
+        write_conflicts_text(repo.view_conflicts(by_key=by_key), out, WriterOptions())
+        assert out.getvalue().count("height = 1\n") == 2
