@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.living_lookup import working_copy as working_copy
     from havasu_vc.checkouts.living_making import make_table_anew as make_table_anew
     from havasu_vc.checkouts.living_making import unnoticed as unnoticed
+    from havasu_vc.checkouts.living_place import is_working_copy as is_working_copy
     from havasu_vc.checkouts.living_place import keeping_out as keeping_out
     from havasu_vc.checkouts.living_place import left_out as left_out
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
@@ -81,7 +82,13 @@ __getattr__ = loads(
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy"],
         "living_making": ["make_table_anew", "unnoticed"],
-        "living_place": ["keeping_out", "left_out", "require_other_file", "require_place"],
+        "living_place": [
+            "is_working_copy",
+            "keeping_out",
+            "left_out",
+            "require_other_file",
+            "require_place",
+        ],
         "living_lookup": ["working_copy"],
         "living_shown": ["paired_keys"],
         "moving_head": [

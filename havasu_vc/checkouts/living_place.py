@@ -31,6 +31,7 @@ __all__ = [
     "behind_mark",
     "default_location",
     "is_place",
+    "is_working_copy",
     "keeping_out",
     "leave_out",
     "left_out",
@@ -241,20 +242,21 @@ def require_other_file(repo: OpenRepo, file: str | Path, instead: str) -> None:
 
     A library that opens it in this process, and closes it, drops the lock that holds it.
     """
+    if is_working_copy(repo, file):
+        shown = parse_address(str(file)).shown if is_address(str(file)) else file
+        raise InvalidArgumentError(
+            f"{shown} is the working copy of this repository", hints=(instead,)
+        )
+
+
+def is_working_copy(repo: OpenRepo, file: str | Path) -> bool:
+    """Whether a file, or a schema of a server, is the working copy itself."""
     place = living_place(repo)
     if place is not None and place.path is None and is_address(str(file)):
-        other = parse_address(str(file))
-        if same_schema(other, parse_address(place.address)):
-            raise InvalidArgumentError(
-                f"{other.shown} is the working copy of this repository", hints=(instead,)
-            )
+        return same_schema(parse_address(str(file)), parse_address(place.address))
     if place is None or place.path is None or not place.exists:
-        return
+        return False
     try:
-        same = os.path.samefile(str(file).removeprefix("GPKG:"), place.path)
+        return os.path.samefile(str(file).removeprefix("GPKG:"), place.path)
     except OSError:
-        return
-    if same:
-        raise InvalidArgumentError(
-            f"{file} is the working copy of this repository", hints=(instead,)
-        )
+        return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from havasu_vc.exchange.living_tables import (
     MANY_PAGES,
     FileNames,
     attach_metadata,
+    copy_beside,
     create_layer,
     describe_columns,
     describe_layer,
@@ -40,13 +41,12 @@ from havasu_vc.exchange.living_tables import (
     drop_table,
     index_triggers,
     insert_rows,
-    list_tables,
     srs_id_of,
     tables_of_people,
     tell_system,
     track_triggers,
 )
-from havasu_vc.exchange.ogr_formats import quoted, read_only
+from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_schema
@@ -153,19 +153,8 @@ class LivingFile:
         self._database.execute("COMMIT")
 
     def source(self, folder: Path) -> str:
-        """Return a copy of the file, as it was before anything was changed here.
-
-        Another library of SQLite's in this process, such as GDAL's, must not open the file while
-        it is held: when that closes it, the system drops our locks.
-        """
-        copy = folder / self._path.name
-        with (
-            closing(sqlite3.connect(read_only(self.name), uri=True)) as source,
-            closing(sqlite3.connect(copy)) as target,
-        ):
-            source.backup(target)
-            list_tables(target)
-        return str(copy)
+        """Return a copy of the file, as it was before anything was changed here."""
+        return copy_beside(self._path, folder)
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name."""

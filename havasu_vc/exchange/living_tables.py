@@ -28,15 +28,17 @@ import re
 import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from itertools import chain, islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.ogr_formats import quoted
+from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.crs import Crs
@@ -51,6 +53,7 @@ __all__ = [
     "FileNames",
     "add_functions",
     "attach_metadata",
+    "copy_beside",
     "create_file",
     "create_index",
     "create_layer",
@@ -176,6 +179,22 @@ def tables_of_people(database: sqlite3.Connection) -> list[str]:
         "NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*') ORDER BY 1"
     )
     return [name for (name,) in rows]
+
+
+def copy_beside(file: Path, folder: Path) -> str:
+    """Copy a file to a folder, with all its tables listed, and return where it is.
+
+    Another library of SQLite's in this process, such as GDAL's, must not open the file while
+    it is held: when that closes it, the system drops our locks.
+    """
+    copy = folder / file.name
+    with (
+        closing(sqlite3.connect(read_only(str(file)), uri=True)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        list_tables(target)
+    return str(copy)
 
 
 def list_tables(database: sqlite3.Connection) -> None:

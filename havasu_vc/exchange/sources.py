@@ -194,22 +194,23 @@ def xml_metadata(source: Source) -> str | None:
     return found
 
 
-def titled_layers(location: str) -> dict[str, str]:
+def titled_layers(location: str) -> dict[str, str | None]:
     """Return what the layers at a location are called for people, by name.
 
-    Only a GeoPackage says so; others are called by their names.
+    Only a GeoPackage says so, or that they are not; others are called by their names.
     """
-    named = {name: name for name in list_source_layers(location)}
+    named: dict[str, str | None] = {name: name for name in list_source_layers(location)}
     if not location.lower().endswith(".gpkg"):
         return named
     from contextlib import closing
 
     from havasu_vc.exchange.ogr_formats import read_only
 
-    query = "SELECT table_name, identifier FROM gpkg_contents WHERE identifier != ''"
+    query = "SELECT table_name, identifier FROM gpkg_contents"
     with suppress(sqlite3.Error), closing(sqlite3.connect(read_only(location), uri=True)) as file:
         said = dict(file.execute(query).fetchall())
-        named |= {name: str(said[name]) for name in named if name in said}
+        for name in named.keys() & said.keys():
+            named[name] = None if said[name] is None else str(said[name])
     return named
 
 

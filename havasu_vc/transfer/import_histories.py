@@ -8,12 +8,16 @@ the one that is checked out where its snapshots do.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from havasu_vc.checkouts import require_other_file
+from havasu_vc.checkouts import is_working_copy, require_other_file
 from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.exchange.addresses import is_address
+from havasu_vc.exchange.living_tables import copy_beside
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import parse_table_location
 from havasu_vc.formats.iceberg.values import Reference, Snapshot
@@ -26,6 +30,10 @@ from havasu_vc.transfer.imports import import_layers
 from havasu_vc.transfer.requests import ImportRequest
 
 __all__ = ["import_history"]
+
+_TRACK_IT = (
+    "`havasu-vc add-dataset TABLE` takes in a table that an editor made; TABLE:DATASET copies it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +59,19 @@ def import_source(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     With `history` each snapshot of an Iceberg table becomes a commit. With `replace`, datasets
     that are there are compared by key and only what differs is committed. In a Kart dataset
     with keys made for its rows, as many rows as `similarity_detection_limit` that came and
-    went are searched for ones that keep their keys, as they hardly changed.
+    went are searched for ones that keep their keys, as they hardly changed. Tables of the
+    working copy itself are copied where each has a path for its dataset.
     """
-    require_other_file(
-        repo, request.place, "`havasu-vc add-dataset TABLE` takes in a table that an editor made"
-    )
-    return import_history(repo, request) if request.history else import_layers(repo, request)
+    named = request.layers and all(":" in layer for layer in request.layers)
+    if request.history or not named:
+        require_other_file(repo, request.place, _TRACK_IT)
+    if request.history:
+        return import_history(repo, request)
+    if is_address(request.place) or not is_working_copy(repo, request.place):
+        return import_layers(repo, request)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = copy_beside(Path(request.place.removeprefix("GPKG:")), Path(folder))
+        return import_layers(repo, replace(request, location=copy))
 
 
 def import_history(repo: OpenRepo, request: ImportRequest) -> ImportResult:

@@ -775,6 +775,14 @@ clean: commit-files -m x b
 untracked: add-dataset ''
 clean: meta set table 'tags.json=x' -m x
 clean: table-import ../edited/copy.gpkg table:new --table-info '{'
+clean: import copy.gpkg --list
+clean: import copy.gpkg --list -o json
+described: import copy.gpkg --list
+untracked: import copy.gpkg nosuch:new
+untracked: import copy.gpkg other:table
+untracked: import copy.gpkg table:table
+untracked: import copy.gpkg other:new table
+untracked: import copy.gpkg other:new --primary-key nosuch
 """
 
 

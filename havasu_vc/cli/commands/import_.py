@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -355,8 +355,8 @@ def _asked_layers(source: str) -> tuple[str, ...]:
         return ()
     click.echo("Tables found:")
     names = list(layers)
-    for number, (name, title) in enumerate(layers.items(), 1):
-        click.echo(visible(f"{number}. {name} - {title}"))
+    for line in _layer_lines(layers):
+        click.echo(line)
     click.echo()
     answer = _answer()
     if answer is None:
@@ -445,8 +445,14 @@ def _list_as_kart(source: str, invocation: Invocation) -> None:
         invocation.result("kart.tables/v1", titles)
     else:
         click.echo("Tables found:")
-        for number, (name, title) in enumerate(titles.items(), 1):
-            click.echo(visible(f"{number}. {name} - {title}"))
+        for line in _layer_lines(titles):
+            click.echo(line)
+
+
+def _layer_lines(titles: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield layers as a numbered list, each with what it is called for people, if it is."""
+    for number, (name, title) in enumerate(titles.items(), 1):
+        yield visible(f"{number}. {name} - {title}" if title else f"{number}. {name}")
 
 
 def _list_formats() -> None:
