@@ -154,7 +154,7 @@ class HavasuError(Exception):
 
     kind: ClassVar[ErrorKind] = ErrorKind.ERROR
     said: tuple[str, ...] = ()
-    """The lines in which git said it, where it is git that refused."""
+    """The lines in which git said it, or Kart does, where they are others than the text."""
 
     def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(message)

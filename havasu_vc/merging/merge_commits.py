@@ -156,6 +156,10 @@ def merge_commits(
         if not dry_run and branch is None:
             _require_committed(repo, tuple(files))
         merged = merge_datasets(repo, transaction, base, state)
+        if _waits_as_in_kart(repo, state, merged) and not state.policy.whole:
+            # What Kart may go on with is what it would have left: rows as wholes, too.
+            state = replace(state, policy=replace(state.policy, whole=True))
+            merged = merge_datasets(repo, transaction, base, state)
         for tree in (ours, theirs):
             taken = {
                 path
@@ -205,7 +209,7 @@ def _stop(
     """Let a merge wait for its conflicts; as Kart does in its repositories, where that can be."""
     waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
     if repo.git.is_kart and state.kind == "merge":
-        shown = _show_merged(repo, transaction, merged, files)
+        shown = _show_merged(repo, transaction, merged, files, whole=state.policy.whole)
         if stop_as_kart(repo, state, waiting, base, shown):
             return
     # Kart's working copy stays at HEAD then, as Kart knows nothing of a merge of ours.
@@ -221,7 +225,17 @@ def tree_so_far(repo: OpenRepo, state: MergeState) -> str:
         base = base_of(repo, transaction, state)
         sides = (repo.resolve(state.ours).tree, repo.resolve(state.theirs).tree)
         merged = merge_datasets(repo, transaction, base, state)
-        return _show_merged(repo, transaction, merged, _files(repo, state, (base, *sides)))
+        files = _files(repo, state, (base, *sides))
+        return _show_merged(repo, transaction, merged, files, whole=state.policy.whole)
+
+
+def _waits_as_in_kart(
+    repo: OpenRepo, state: MergeState, merged: Mapping[str, MergedDataset]
+) -> bool:
+    """Whether the columns of a dataset wait in a merge that Kart may go on with."""
+    found = (each.conflicts for each in merged.values() if each.conflicts is not None)
+    waits = any(each.items.get(SCHEMA, "") is None for each in found)
+    return waits and repo.git.is_kart and state.kind == "merge"
 
 
 def _show_merged(
@@ -229,15 +243,19 @@ def _show_merged(
     transaction: Transaction,
     merged: Mapping[str, MergedDataset],
     files: Mapping[str, Change] | None = None,
+    *,
+    whole: bool = False,
 ) -> str:
     """Keep the tree with all that is not in conflict, for a working copy that shows it.
 
-    Where whole datasets or their columns are in conflict, they are ours.
+    Where whole datasets or their columns are in conflict, they are ours; with columns that are
+    in conflict as a `whole`, as in Kart, so are these alone, and what else merged is in it.
     """
+    undecided = (DATASET,) if whole else (DATASET, SCHEMA)
     edits, internals = [], {}
     for path, each in merged.items():
         items = {} if each.conflicts is None else each.conflicts.items
-        if any(items.get(name, "") is None for name in (DATASET, SCHEMA)):
+        if any(items.get(name, "") is None for name in undecided):
             ours = transaction.folders.get(path)
             internals[path] = None if ours is None else ours.internals
             continue

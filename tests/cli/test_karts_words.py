@@ -293,6 +293,11 @@ empty: checkout
 empty: checkout main
 empty: switch main
 empty: switch nosuch
+mixed_merging: conflicts -s -o geojson places
+mixed_merging: conflicts -ss --flat -o geojson words
+mixed_merging: resolve places:feature:9 --renumber=ours
+mixed_merging: resolve places --renumber=theirs
+mixed_merging: resolve --renumber=theirs
 columned: conflicts
 columned: conflicts --flat
 columned: conflicts -o json

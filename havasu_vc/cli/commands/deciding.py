@@ -96,6 +96,7 @@ def conflicts(
         raise click.UsageError("--flat is about labels, as text or JSON")
     name, style = parse_format(output_format, json_style)
     output = None if name == "quiet" and is_called_kart() else output
+    summary = 0 if name == "geojson" and is_called_kart() else summary
     repo = invocation.open_repo()
     options = WriterOptions(json_style=JsonStyle(style), flat=flat, as_kart=is_called_kart())
     if crs is not None:
@@ -170,10 +171,34 @@ def _require_meta_first(repo: Repo, label: str) -> None:
     """Raise for a row where meta items of its dataset wait, which Kart has decided first."""
     path, _, part = label.partition(":")
     if part.startswith("feature:") and any(each.meta for each in repo.view_conflicts([path])):
-        raise StateError(
-            f"There are still unresolved meta-item conflicts for dataset {path}. "
-            "These need to be resolved first."
-        )
+        raise _meta_first(path)
+
+
+def _meta_first(path: str) -> StateError:
+    return StateError(
+        f"There are still unresolved meta-item conflicts for dataset {path}. "
+        "These need to be resolved first."
+    )
+
+
+def _require_rows_alone(repo: Repo, labels: tuple[str, ...]) -> None:
+    """Raise where rows are to be renumbered of a dataset whose meta items wait, as in Kart."""
+    if not labels:
+        for each in repo.view_conflicts():
+            if each.meta and each.rows is not None and each.rows.column("ancestor").null_count:
+                raise _meta_first(each.path)
+        return
+    named = {label.partition(":")[0] for label in labels}
+    waiting = [
+        f"{each.path}:meta:{item.name}"
+        for each in repo.view_conflicts(sorted(named))
+        for item in each.meta
+    ]
+    if waiting:
+        what = "The --renumber option only works for feature conflicts - it cannot resolve"
+        error = StateError(f"{what} {', '.join(waiting)}")
+        error.said = (f"Error: {what} the following conflicts:", *waiting)
+        raise error
 
 
 def _missing_version(repo: Repo, labels: tuple[str, ...], choice: str | None) -> str | None:
@@ -258,6 +283,8 @@ def resolve(
         _require_one_conflict(repo, labels)
         if len(labels) == 1:
             _require_meta_first(repo, labels[0])
+    if is_called_kart() and renumber:
+        _require_rows_alone(repo, labels)
     # Without labels Kart renumbers all that can be.
     if bool(labels) == everything and not (renumber and not labels):
         raise click.UsageError("name conflicts, or all of them with --all")

@@ -452,3 +452,31 @@ def test_a_dataset_that_one_side_moved_and_the_other_gave_columns(
         assert found.table("points").to_arrow()["note"].to_pylist() == [None, None, "new", None]
     assert "Everything is sound" in run(repo, "fsck")
     assert "Nothing to commit" in run(repo, "status")
+
+
+@pytest.mark.parametrize("name", ["kart", "havasu-vc"])
+def test_what_else_merged_is_there_while_columns_wait(
+    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = tmp_path / "repo"
+    shutil.copytree(made / "repo", repo, symlinks=True)
+    for branch, column, number in (("left", "nom", 3), ("right", "label", 4)):
+        run(repo, "switch", "-c", branch, "main")
+        edit(repo, f"ALTER TABLE points RENAME COLUMN name TO {column}")
+        edit(repo, f"UPDATE points SET {column} = '{branch}' WHERE id = {number}")
+        run(repo, "commit", "-m", branch)
+    run(repo, "switch", "left")
+    monkeypatch.setattr("sys.argv", [f"/usr/bin/{name}", "merge"])
+
+    run(repo, "merge", "right")
+
+    # Kart goes on from this tree, which lacked what the other side alone had changed.
+    shown = (repo / ".kart" / "MERGED_TREE").read_text().strip()
+    git = GitRepository.open(repo)
+    sides = {side: git.git("rev-parse", f"{side}:{FEATURE}kQQ=").text for side in ("right", shown)}
+    assert sides["right"] == sides[shown]
+    run(repo, "resolve", "points:meta:schema.json", "--with=ours")
+    run(repo, "merge", "--continue")
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        found = database.execute("SELECT id, nom FROM points ORDER BY id").fetchall()
+    assert found == [(1, "main"), (2, "main"), (3, "left"), (4, "right")]
