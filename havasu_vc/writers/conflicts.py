@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Protocol, TextIO, cast
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.diffs import (
@@ -28,6 +26,9 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.terminal import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "CONFLICT_WRITERS",
