@@ -337,8 +337,11 @@ def _discard_output() -> None:
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         ours = f"{PROGRAM} {__version__}"
-        # Programs that call Kart look for its version at the start.
-        click.echo(f"Kart v{KART_VERSION} in the words of {ours}" if is_called_kart() else ours)
+        if is_called_kart():
+            from havasu_vc.cli.kart.version import kart_version
+
+            ours = kart_version(ours)
+        click.echo(ours)
         context.exit()
 
 

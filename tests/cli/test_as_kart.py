@@ -1,6 +1,7 @@
 """In Kart's place: streams in its repositories, and words where this program is called `kart`."""
 
 import json
+import re
 import sqlite3
 import sys
 from contextlib import closing
@@ -93,6 +94,15 @@ def test_a_title_of_a_file_keeps_its_last_newline_as_in_kart(
     succeed(invoke(["-C", repo, "meta", "set", "table", f"title=@{text}"]))
     got = succeed(invoke(["-C", repo, "meta", "get", "table", "title", "-o", "json"])).stdout
     assert json.loads(got) == {"table": {"title": kept}}
+
+
+def test_called_kart_it_tells_karts_version_and_what_it_stands_on(called_kart: None) -> None:
+    first, *libraries = succeed(invoke(["--version"])).stdout.splitlines()
+    # Programs split the line at spaces or commas.
+    assert re.fullmatch(r"Kart v0\.17\.2, in the words of havasu-vc \S+", first)
+    named = dict(each.split(" v") for line in libraries for each in line[2:].split("; "))
+    assert {"Git", "PyGit2", "PyArrow", "SQLite"} <= named.keys()
+    assert all(re.fullmatch(r"\d+(\.\w+)+", number) for number in named.values())
 
 
 def test_called_kart_it_makes_karts_repositories(
