@@ -1,7 +1,7 @@
 """A living working copy in one GeoPackage, as `living_store` has it; `living_home` opens it.
 
 What the file says is trusted where its triggers are all there; whoever asks compares the
-number of rows as well.
+number of rows as well, which are counted where they could have changed past the triggers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidFileError, KeyViolationError
+from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange.edit_state import (
     exact_columns,
     read_exact,
@@ -46,6 +46,8 @@ from havasu_vc.exchange.living_tables import (
     tell_system,
     track_triggers,
 )
+from havasu_vc.exchange.living_track import keys_of_track, track_of_key
+from havasu_vc.exchange.living_watch import Watch
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model import compute as pc
@@ -53,7 +55,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import moment_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Encoding, Field, Primitive, is_whole
+from havasu_vc.model.types import Encoding, Field, Primitive
 
 __all__ = ["LivingFile"]
 
@@ -69,6 +71,7 @@ class LivingFile:
         self.names = names
         """Whose tables it has."""
         self._database = database
+        self._watch = Watch(database, names.state)
 
     # What it is of
 
@@ -76,20 +79,6 @@ class LivingFile:
     def name(self) -> str:
         """Where it is."""
         return str(self._path)
-
-    def check(self) -> None:
-        """Raise `InvalidFileError` for a file that is no working copy."""
-        found = self._database.execute(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (?, ?)",
-            (self.names.state, self.names.track),
-        ).fetchone()
-        columns = table_columns(self._database, self.names.state)
-        if found != (2,) or [each.name for each in columns] != ["table_name", "key", "value"]:
-            raise InvalidFileError(
-                self.name,
-                "it is no working copy of this repository",
-                hints=("`havasu-vc create-workingcopy` makes one; move this file away first",),
-            )
 
     @property
     def tree(self) -> str:
@@ -150,6 +139,7 @@ class LivingFile:
 
     def commit(self) -> None:
         """Make what was done so far durable, and give the lock back."""
+        self._watch.save()
         self._database.execute("COMMIT")
 
     def source(self, folder: Path) -> str:
@@ -171,6 +161,17 @@ class LivingFile:
         count = f"SELECT count(*) FROM {quoted(seen.table)}"
         return int(self._database.execute(count).fetchone()[0])
 
+    def has_rows(self, seen: Seen, number: int) -> bool:
+        """Whether a table has as many rows as what was tracked says, if it can have others."""
+        layer = seen.layer.table
+        if self._watch.covers(layer, seen.table):
+            return True
+        if self.count(seen) != number:
+            self._watch.forget(layer)
+            return False
+        self._watch.trust(layer)
+        return True
+
     def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the tables of people's that none of some is."""
         own = {each.lower() for each in known}
@@ -191,7 +192,7 @@ class LivingFile:
         rows = [json.loads(text) for text in texts] if len(fields) > 1 else [(t,) for t in texts]
         columns = list(zip(*rows, strict=True)) or [()] * len(fields)
         return _batch(
-            [_of_track(field, values) for field, values in zip(fields, columns, strict=True)],
+            [keys_of_track(field, values) for field, values in zip(fields, columns, strict=True)],
             seen.layer.schema.select(seen.layer.schema.key.names),
         )
 
@@ -203,14 +204,14 @@ class LivingFile:
             return
         self._database.executemany(
             f"DELETE FROM {self.names.track} WHERE table_name = ? AND pk = ?",
-            ((layer.table, _as_tracked(key)) for key in self._sql_keys(layer, keys)),
+            ((layer.table, track_of_key(key)) for key in self._sql_keys(layer, keys)),
         )
 
     def note(self, layer: Layer, keys: pa.RecordBatch) -> None:
         """Note that keys were touched, as triggers do."""
         self._database.executemany(
             f"INSERT OR REPLACE INTO {self.names.track} VALUES (?, ?)",
-            ((layer.table, _as_tracked(key)) for key in self._sql_keys(layer, keys)),
+            ((layer.table, track_of_key(key)) for key in self._sql_keys(layer, keys)),
         )
 
     def keys(self, seen: Seen) -> pa.RecordBatch:
@@ -312,6 +313,7 @@ class LivingFile:
                 self._database.execute(statement)
         self.track(layer)
         self._remember_dataset(layer)
+        self._watch.trust(layer.table)
         return count
 
     def _remember_dataset(self, layer: Layer) -> None:
@@ -352,6 +354,7 @@ class LivingFile:
         seen = self.look(layer)
         drop_layer(self._database, layer, layer.table if seen is None else seen.table)
         self.forget(layer)
+        self._watch.forget(layer.table)
         self._database.execute(
             f"DELETE FROM {self.names.state} WHERE table_name = ? AND key = 'dataset'",
             (layer.table,),
@@ -549,23 +552,6 @@ def _empty(schema: Schema) -> pa.RecordBatch:
 def _many(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
     while found := rows.fetchmany(_BATCH):
         yield found
-
-
-def _of_track(field: Field, values: Sequence[Any]) -> pa.Array:
-    """Return a key column of what was tracked, which is text, in its stored type."""
-    if is_whole(field.type):
-        values = [int(value) for value in values]
-    elif field.type is Primitive.BINARY and values and isinstance(values[0], str):
-        values = [bytes.fromhex(value) for value in values]
-    return value_column(field, values, main=False)
-
-
-def _as_tracked(key: tuple[Any, ...]) -> str | bytes:
-    """Return a key as a trigger notes it."""
-    if len(key) == 1:
-        return key[0] if isinstance(key[0], bytes) else str(key[0])
-    parts = [each.hex().upper() if isinstance(each, bytes) else each for each in key]
-    return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
 
 def _srids(field: Field, values: pa.Array) -> tuple[pa.Array, pa.Array]:

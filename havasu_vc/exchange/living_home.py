@@ -12,8 +12,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, LockedError, StorageError
+from havasu_vc.exchange.edit_state import table_columns
 from havasu_vc.exchange.living_file import LivingFile
-from havasu_vc.exchange.living_tables import FEW_PAGES, KART, OURS, add_functions, create_file
+from havasu_vc.exchange.living_tables import (
+    FEW_PAGES,
+    KART,
+    OURS,
+    FileNames,
+    add_functions,
+    create_file,
+)
 from havasu_vc.exchange.ogr_formats import read_only
 
 __all__ = ["GeoPackageHome"]
@@ -64,8 +72,9 @@ class GeoPackageHome:
                     add_functions(database)
                     create_file(database, self._names)
                     database.execute("BEGIN")
-                    yield LivingFile(path, self._names, database)
-                    database.execute("COMMIT")
+                    file = LivingFile(path, self._names, database)
+                    yield file
+                    file.commit()
                     database.execute("PRAGMA journal_mode = DELETE")
             except sqlite3.Error as error:
                 raise StorageError(f"{path.name} cannot be written: {error}") from error
@@ -83,17 +92,17 @@ class GeoPackageHome:
             with closing(
                 sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
             ) as database:
-                # All rows are counted at each look, which reads each page once. Mapping the file
-                # would spare 0.02 s of CPU in a million rows, and hold all of it in memory.
+                # Rows that are counted are read once. Mapping the file would spare 0.02 s of CPU
+                # in a million rows, and hold all of it in memory.
                 database.execute(FEW_PAGES)
                 if write:
                     add_functions(database)
                     database.execute("BEGIN IMMEDIATE")
+                _check(database, self._names, str(path))
                 file = LivingFile(path, self._names, database)
-                file.check()
                 yield file
                 if database.in_transaction:
-                    database.execute("COMMIT")
+                    file.commit()
         except sqlite3.Error as error:
             raise _translated(path, error) from error
 
@@ -106,6 +115,21 @@ class GeoPackageHome:
         except sqlite3.Error as error:
             return "locked" in str(error) or "busy" in str(error)
         return False
+
+
+def _check(database: sqlite3.Connection, names: FileNames, path: str) -> None:
+    """Raise `InvalidFileError` for a file that is no working copy."""
+    found = database.execute(
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (?, ?)",
+        (names.state, names.track),
+    ).fetchone()
+    columns = table_columns(database, names.state)
+    if found != (2,) or [each.name for each in columns] != ["table_name", "key", "value"]:
+        raise InvalidFileError(
+            path,
+            "it is no working copy of this repository",
+            hints=("`havasu-vc create-workingcopy` makes one; move this file away first",),
+        )
 
 
 def _translated(path: Path, error: sqlite3.Error) -> Exception:

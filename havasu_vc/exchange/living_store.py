@@ -118,6 +118,9 @@ class LivingStore(Protocol):
     def count(self, seen: Seen) -> int:
         """Return how many rows a table has."""
 
+    def has_rows(self, seen: Seen, number: int) -> bool:
+        """Whether a table has as many rows as what was tracked says, if it can have others."""
+
     def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the layers that none of some tables is."""
 

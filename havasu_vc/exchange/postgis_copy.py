@@ -146,6 +146,10 @@ class PostgisCopy:
         """Return how many rows a table has."""
         return int(self._server.one(f"SELECT count(*) FROM {self._place(seen.table)}"))
 
+    def has_rows(self, seen: Seen, number: int) -> bool:
+        """Whether a table has as many rows as what was tracked says."""
+        return self.count(seen) == number
+
     def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the tables that none of some is, and that are not the working copy's own."""
         own = {*known, self._names.state, self._names.track}
