@@ -127,6 +127,12 @@ class Workspace:
 
         return LivingCopy(self._repo, place)
 
+    def is_living(self, file: Path) -> bool:
+        """Whether a file is the living working copy."""
+        from havasu_vc.checkouts.living_place import is_working_copy
+
+        return is_working_copy(self._repo, file)
+
     def create_living(
         self, location: str | None = None, *, anew: bool = True, discard: bool = False
     ) -> ExportResult:

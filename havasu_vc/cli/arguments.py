@@ -330,11 +330,14 @@ def _require_known(context: click.Context, repo: Repo, name: str) -> None:
 
 
 def _require_matches(repo: Repo, revisions: Sequence[str], filters: Sequence[str]) -> None:
-    """Raise for a name behind revisions that is nothing there, as Kart does without `--`."""
+    """Raise for a name behind revisions that is nothing there, as Kart does without `--`.
+
+    Kart knows those at HEAD alone.
+    """
     for name in filters:
         if ":" in name or _matches(repo, name) or (is_called_kart() and "*" in name):
             continue
-        if not any(
+        if is_called_kart() or not any(
             _matches(repo, name, part or "HEAD")
             for each in revisions
             for part in re.split(r"\.{2,3}", each.removesuffix("^?"))

@@ -788,6 +788,21 @@ untracked: import copy.gpkg other:table
 untracked: import copy.gpkg table:table
 untracked: import copy.gpkg other:new table
 untracked: import copy.gpkg other:new --primary-key nosuch
+edited: restore -s HEAD^ table:feature:77
+clean: restore -s v1 table:feature:77 table:feature:1
+edited: create-workingcopy --delete-existing
+edited: create-workingcopy --delete-existing other.gpkg
+edited: create-workingcopy --delete-existing --discard-changes ../clean/copy.gpkg
+clean: create-workingcopy --no-delete-existing ../table.csv
+clean: create-workingcopy ''
+clean: create-workingcopy '' --delete-existing
+grown: diff HEAD^...HEAD^ other
+behind: diff main table
+grown_behind: diff main other
+grown_behind: diff main...main other
+grown_behind: show main other
+grown_behind: diff HEAD...main -- other
+grown_behind: log main other
 """
 
 
@@ -868,6 +883,8 @@ def _make_others(folder: Path) -> None:
     succeed(invoke(["-C", folder / "remote", "fetch"]))
     shutil.copytree(folder / "untracked", folder / "grown", symlinks=True)
     succeed(invoke(["-C", folder / "grown", "add-dataset", "other", "-m", "Other"]))
+    shutil.copytree(folder / "grown", folder / "grown_behind", symlinks=True)
+    succeed(invoke(["-C", folder / "grown_behind", "checkout", "v1"]))
     hidden = folder / "hidden"
     (folder / "points.csv").write_text("id,x,y\n1,1,1\n2,5,5\n")
     succeed(invoke(["init", "--kart", hidden]))

@@ -198,6 +198,16 @@ class _Here:
     guess: bool
     discard: bool
 
+    def _new_branch(self, repo: Repo) -> str | None:
+        """Return the branch to make; to Kart none where what is named is a branch of a remote.
+
+        It makes that branch then, of the remote's name.
+        """
+        if self.branch is None or not self.names or not (is_called_kart() and self.guess):
+            return self.branch
+        goal = find_goal(repo, self.names[0], revisions=True)
+        return self.branch if goal.remote is None else None
+
     def check_out(self, invocation: Invocation, repo: Repo) -> None:
         """Move HEAD where that is asked, then make what is to be there."""
         limited, chosen = self.spatial_filter is not None, bool(self.take or self.leave)
@@ -221,8 +231,9 @@ class _Here:
             raise RevisionNotFoundError(self.names[0] if self.names else "HEAD")
         if moves:
             was = repo.head().commit
-            created = _switch(repo, self.names, self.branch, self.discard, guess=self.guess)
-            start = self.names[0] if self.names and self.branch is not None else None
+            branch = self._new_branch(repo)
+            created = _switch(repo, self.names, branch, self.discard, guess=self.guess)
+            start = self.names[0] if self.names and branch is not None else None
             told = written or repo.head().commit != was
             tell_move(invocation, repo, was, created=created, start=start, written=written)
             written = False

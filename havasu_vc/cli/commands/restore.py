@@ -87,12 +87,7 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
             tell_update(invocation, repo)
         return
     dropped = _drop_named_parts(repo, request)
-    try:
-        result = repo.restore.by(request)
-    except RowNotFoundError:
-        if not dropped:
-            raise
-        result = CommitResult(None, repo.head_branch, {}, as_edits=True)
+    result = _restored(repo, request, absent=dropped or is_called_kart())
     nothing = result.commit is None and not dropped and not (request.dry_run or result.as_edits)
     if as_kart:
         tell_update(invocation, repo)
@@ -105,6 +100,23 @@ def command(invocation: Invocation, /, request: RestoreRequest) -> None:
         raise NoChangesError(f"there is nothing to restore: it is as it is at {request.source}")
     _print(invocation, result, overwritten, dry_run=request.dry_run)
     tell_commit(invocation, repo, result, dry_run=request.dry_run, form=False)
+
+
+def _restored(repo: Repo, request: RestoreRequest, *, absent: bool) -> CommitResult:
+    """Restore what is named; rows that are neither here nor there may be `absent`."""
+    try:
+        return repo.restore.by(request)
+    except RowNotFoundError:
+        if not absent:
+            raise
+    found = []
+    for each in request.filters:
+        with suppress(RowNotFoundError):
+            repo.restore.by(replace(request, filters=(each,), dry_run=True))
+            found.append(each)
+    if not found:
+        return CommitResult(None, repo.head_branch, {}, as_edits=True)
+    return repo.restore.by(replace(request, filters=tuple(found)))
 
 
 def _asked_of_kart(repo: Repo, request: RestoreRequest) -> RestoreRequest:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +28,13 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.requests import Spelt, takes
 from havasu_vc.cli.results import tell_commit
-from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    StateError,
+    UncommittedChangesError,
+)
+from havasu_vc.exchange.addresses import is_address
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.upkeep import IndexRequest
 from havasu_vc.writers.commits import ABBREVIATED
@@ -80,18 +88,20 @@ def create_workingcopy(
     repo = invocation.open_repo()
     stop_while_merging(repo.git)
     if location is not None and is_called_kart():
-        location = repo.workspace.named_in(invocation.here, location)
+        location = repo.workspace.named_in(invocation.here, location) if location else None
     if parts == "file-system":
         _tell_files(invocation, repo)
         return
     if location is not None and is_called_kart() and repo.git.is_kart:
         _require_commit(repo)
         require_place(location, asked=True)
+        _require_free(repo, location)
     delete = _may_go(repo, delete, location)
     if spatial_filter is not None:
         limit(invocation, repo, spatial_filter, discard=discard)
     before = repo.workspace.living if delete else None
-    result = repo.workspace.create_living(location, anew=delete, discard=discard)
+    with _edits_told_as_karts(repo):
+        result = repo.workspace.create_living(location, anew=delete, discard=discard)
     invocation.result("havasu.create-workingcopy/v1", copy_object(result))
     if is_called_kart() and repo.git.is_kart:
         if before is not None:
@@ -120,6 +130,28 @@ def _require_commit(repo: Repo) -> None:
         raise StateError(
             "an empty repository has no working copy", hints=("import some data first",)
         )
+
+
+def _require_free(repo: Repo, location: str) -> None:
+    """Raise for a file that is there and is not the working copy: Kart writes over no other."""
+    file = Path(repo.git.work_tree or "", location)
+    if not is_address(location) and file.is_file() and not repo.workspace.is_living(file):
+        raise InvalidFileError(
+            location, "it cannot be used as a working copy: another file is there"
+        )
+
+
+@contextmanager
+def _edits_told_as_karts(repo: Repo) -> Iterator[None]:
+    """Have the error of edits say where they are, as Kart's does."""
+    living = repo.workspace.living if is_called_kart() else None
+    try:
+        yield
+    except UncommittedChangesError as error:
+        if living is None:
+            raise
+        told = f"the working copy {living.name} has edits that are not committed"
+        raise UncommittedChangesError(told, hints=error.hints) from error
 
 
 def _may_go(repo: Repo, given: bool | None, location: str | None) -> bool:

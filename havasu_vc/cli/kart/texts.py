@@ -441,6 +441,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "Can't resolve as a fast-forward merge and --ff-only specified",
     ),
     (
+        "create-workingcopy",
+        r"the working copy (.+) has edits that are not committed",
+        r"You have uncommitted changes at \1." + _FIRST,
+    ),
+    (
         "checkout reset switch",
         r"(.+) (has|have) edits that are not committed",
         _UNCOMMITTED + _FIRST,

@@ -173,6 +173,11 @@ PLACE_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "create-workingcopy",
+        "(.+?): it cannot be used as a working copy: another file is there",
+        r"Error creating GPKG working copy at \1 - GPKG file already exists",
+    ),
+    (
+        "create-workingcopy",
         "(?:.*/)?(.+?): it cannot be used as a working copy: .+",
         r"Error creating GPKG working copy at \1 - GPKG file already exists",
     ),

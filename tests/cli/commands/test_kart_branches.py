@@ -42,6 +42,22 @@ def names(repo: Path, branch: str) -> list[str]:
     return [line.split(",")[1] for line in shown.splitlines()[1:]]
 
 
+def test_a_new_branch_of_one_that_a_remote_alone_has_is_that_one_to_kart(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (repo / ".kart").exists():
+        pytest.skip("Kart looks in its own repositories alone")
+    clone = tmp_path / "clone"
+    succeed(invoke(["clone", "--kart", repo, clone]))
+    refused = invoke(["-C", clone, "checkout", "-b", "new", "left"])
+    assert refused.exit_code != 0 and "left" in refused.stderr
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    told = succeed(invoke(["-C", clone, "checkout", "-b", "new", "left"])).stdout
+    assert "Creating new branch 'left' to track 'origin/left'..." in told
+    assert invoke(["-C", clone, "checkout", "--no-guess", "-b", "new", "right"]).exit_code == 47
+    assert run_git("branch", "--format=%(refname:short)", cwd=clone).split() == ["left", "main"]
+
+
 def test_a_merge_goes_into_another_branch_and_head_stays(repo: Path) -> None:
     rename(repo, "left", 1, "uno")
     before = head(repo, "main")
