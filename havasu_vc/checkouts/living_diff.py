@@ -19,9 +19,9 @@ from havasu_vc.repo.differences import no_diff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import diffs_inside
-from havasu_vc.store.revisions import Revision
+from havasu_vc.store.revisions import Revision, resolve_tree
 
-__all__ = ["diff_copy"]
+__all__ = ["compared", "diff_copy"]
 
 
 def diff_copy(
@@ -40,8 +40,8 @@ def diff_copy(
     """
     if revision is None and repo.git.kart_merge is not None:
         revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
-    if revision is not None and repo.revision(revision).tree != goal_of(repo).tree:
-        old = repo.revision(revision)
+    old = None if revision is None else compared(repo, revision)
+    if old is not None and old.tree != goal_of(repo).tree:
         yield from _diff_from(repo, home, old, filters, told, equal_ones=equal_ones)
         return
     wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
@@ -66,6 +66,11 @@ def diff_copy(
             found = wanted.apply(edits.diff(repo))
             if found is not None:
                 yield as_shown(repo, found)
+
+
+def compared(repo: OpenRepo, revision: str) -> Revision:
+    """Return the commit, or else the tree, that edits are told since."""
+    return repo.head() if revision in ("HEAD", "@") else resolve_tree(repo.git, revision)
 
 
 def _diff_from(

@@ -216,6 +216,19 @@ def split_revisions(
     return tuple(revisions), tuple(arguments[len(revisions) :])
 
 
+def _is_tree(repo: Repo, text: str) -> bool:
+    """Whether a text names a tree, by an id or as that of a commit."""
+    if re.fullmatch(r"[0-9a-f]{4,40}|.+\^\{tree\}", text) is None:
+        return False
+    from havasu_vc.store.revisions import resolve_tree
+
+    try:
+        resolve_tree(repo.git, text)
+    except HavasuError:
+        return False
+    return True
+
+
 def _looks_like_range(argument: str) -> bool:
     return ".." in argument or argument.endswith("^?")
 
@@ -236,7 +249,7 @@ def revisions_and_filters(
         try:
             repo.commit_info(text)
         except HavasuError:
-            return False
+            return context.info_name == "diff" and _is_tree(repo, text)
         return True
 
     def is_dataset(text: str) -> bool:

@@ -241,7 +241,9 @@ def _translated(result: GitResult, arguments: Sequence[str], place: str) -> Hava
             ),
         )
     if result.code == 129:
-        return InvalidArgumentError(f"git {arguments[0]}: {line}")
+        error = InvalidArgumentError(f"git {arguments[0]}: {line}")
+        error.said = tuple(text.rstrip("\n").split("\n"))
+        return error
     return StateError(f"git says: {line}")
 
 

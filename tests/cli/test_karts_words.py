@@ -803,6 +803,12 @@ grown_behind: diff main...main other
 grown_behind: show main other
 grown_behind: diff HEAD...main -- other
 grown_behind: log main other
+columns: diff HEAD^{tree}
+edited: diff v1^{tree} table
+edited: diff v1^{tree} table:feature:1 -o json
+edited: diff v1^{tree} -o json-lines
+edited: diff nosuch^{tree}
+files: diff v1^{tree}
 """
 
 

@@ -5,7 +5,9 @@ As in `kart.texts`, which has all others.
 
 from __future__ import annotations
 
-__all__ = ["GIT_TEXTS"]
+import subprocess
+
+__all__ = ["GIT_TEXTS", "usage_of_git"]
 
 GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     (
@@ -85,3 +87,13 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     ("fetch push pull", r"git says: (.+)", r"fatal: \1"),
 )
 """Whole texts of errors of commands, and what Kart says there."""
+
+
+def usage_of_git(command: str) -> list[str]:
+    """Return the lines in which git says how one of its commands is used."""
+    try:
+        told = subprocess.run(["git", command, "-h"], capture_output=True, check=False, text=True)
+    except OSError:
+        return []
+    # Outside of a repository some commands tell it on stderr.
+    return (told.stdout or told.stderr).rstrip("\n").split("\n")

@@ -26,6 +26,7 @@ def features(run: Run, *arguments: str) -> list[Any]:
         (("HEAD^..HEAD",), 3),
         (("HEAD^", "HEAD"), 3),
         (("HEAD^",), 3),
+        (("HEAD^^{tree}",), 3),
         (("HEAD^?...HEAD", "points"), 3),
         (("[EMPTY]...HEAD^",), 3),
         ((RANGE, "points:feature:2"), 1),
