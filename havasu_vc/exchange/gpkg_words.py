@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+
+import pyarrow as pa
 
 from havasu_vc.errors import CrsError
 from havasu_vc.exchange.ogr_formats import VectorFile, quoted, read_only
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.crs import parse_crs
 
-__all__ = ["declared_key", "own_metadata", "own_title", "own_words"]
+__all__ = [
+    "declared_key",
+    "own_lengths",
+    "own_metadata",
+    "own_order",
+    "own_title",
+    "own_types",
+    "own_words",
+    "passed_over",
+]
 
 _XML = """
 SELECT m.metadata FROM gpkg_metadata m JOIN gpkg_metadata_reference r ON r.md_file_id = m.id
@@ -24,6 +36,8 @@ SELECT s.definition FROM gpkg_geometry_columns g JOIN gpkg_spatial_ref_sys s ON 
 WHERE lower(g.table_name) = lower(?) LIMIT 1
 """
 _KEY = "SELECT group_concat(name) FROM pragma_table_info(?) WHERE pk HAVING count(*) = 1"
+_COLUMNS = "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden != 1 ORDER BY cid"
+_BYTES = re.compile(r"blob\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
 
 def own_title(
@@ -63,14 +77,64 @@ def own_words(file: VectorFile, layer: str, known: str) -> str:
     return said if same else known
 
 
-def declared_key(file: VectorFile, layer: str, names: Mapping[str, str]) -> tuple[str, ...]:
+def own_lengths(file: VectorFile, layer: str) -> dict[str, str]:
+    """Return the types of a GeoPackage's columns of bytes that have a length, which GDAL omits."""
+    return {name: type_ for name, type_ in _columns(file, layer) if _BYTES.fullmatch(type_)}
+
+
+def own_types(file: VectorFile, layer: str, arrow: pa.Schema) -> pa.Schema:
+    """Return columns with those of `TINYINT` as whole numbers of 8 bits, which GDAL has of 32.
+
+    Where a number does not fit, as of those who count to 255, its column stays as it is.
+    """
+    for name, type_ in _columns(file, layer):
+        place = arrow.get_field_index(name)
+        if type_.upper() == "TINYINT" and place >= 0 and pa.types.is_int32(arrow.field(place).type):
+            column, table = quoted(name), quoted(layer)
+            query = f"SELECT 1 FROM {table} WHERE {column} NOT BETWEEN -128 AND 127 AND ?1 = ?1"
+            if _asked(file, query, layer) is None:
+                arrow = arrow.set(place, arrow.field(place).with_type(pa.int8()))
+    return arrow
+
+
+def own_order(
+    file: VectorFile, layer: str, columns: Sequence[str], names: Mapping[str, str]
+) -> list[str]:
+    """Return GDAL's names of columns, which `names` has ours of, as the table has them in order.
+
+    Kart keeps the order of a table.
+    """
+    places = {name.lower(): place for place, (name, _) in enumerate(_columns(file, layer))}
+    return sorted(columns, key=lambda name: places.get(names[name].lower(), len(places)))
+
+
+def passed_over(file: VectorFile, layer: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a GeoPackage's table that GDAL does not name: further geometries."""
+    told = {name.lower() for name in names}
+    return tuple(name for name, _ in _columns(file, layer) if name.lower() not in told)
+
+
+def _columns(file: VectorFile, layer: str) -> list[tuple[str, str]]:
+    """Return the columns of a GeoPackage's table with their types in SQL; none if it is none."""
+    if file.driver != "GPKG":
+        return []
+    try:
+        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
+            return [(str(name), str(type_)) for name, type_ in database.execute(_COLUMNS, (layer,))]
+    except sqlite3.Error:
+        return []
+
+
+def declared_key(
+    file: VectorFile, layer: str, names: Mapping[str, str], arrow: pa.Schema
+) -> tuple[str, ...]:
     """Return the one column, not of integers, that is the primary key of a GeoPackage's table.
 
     It is called as in `names`, by GDAL's, which says nothing of it. SQLite lets such a key be
-    null; what has no value is no key.
+    null; what has no value is no key, nor are numbers with a fraction.
     """
     name = _asked(file, _KEY, layer) if file.driver == "GPKG" else None
-    if name is None or name not in names:
+    if name is None or name not in names or pa.types.is_floating(arrow.field(name).type):
         return ()
     absent = f"SELECT 'null' FROM {quoted(layer)} WHERE {quoted(name)} IS NULL AND ?1 = ?1"
     return () if _asked(file, absent, layer) else (names[name],)

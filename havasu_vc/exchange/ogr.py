@@ -20,7 +20,16 @@ import pyarrow as pa
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
-from havasu_vc.exchange.gpkg_words import declared_key, own_metadata, own_title, own_words
+from havasu_vc.exchange.gpkg_words import (
+    declared_key,
+    own_lengths,
+    own_metadata,
+    own_order,
+    own_title,
+    own_types,
+    own_words,
+    passed_over,
+)
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
@@ -208,7 +217,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     # GeoJSON may take an attribute `id` for the feature id too, and would give it twice.
     own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
     with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
-        arrow = reader.schema
+        arrow = own_types(file, layer, reader.schema)
     fid, geometry, names = _column_names(file, info, arrow)
     fields = tuple(str(name) for name in info["fields"])
     times = judge_times(file, layer, arrow, fields)
@@ -220,9 +229,11 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     as_karts = file.driver == "ESRI Shapefile" and options.for_kart
     first = options.primary_key if as_karts else None
     ordered = _ordered(fields, fid, geometry, first=first or ())
+    if options.for_kart and file.driver == "GPKG":
+        ordered = own_order(file, layer, ordered, names)
     plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
     numbers = () if fid is None else (names[fid],)
-    hint = numbers or declared_key(file, layer, names)
+    hint = numbers or declared_key(file, layer, names, arrow)
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     rows = int(info["features"]) if int(info["features"]) >= 0 else None
@@ -251,27 +262,28 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows,
         input_bytes=file.input_bytes,
         key_hint=hint if set(hint) <= set(layout.schema.names) else (),
-        notes=(
-            *times.notes,
-            *_rounding_notes(file, layer, arrow, fields),
-            *_number_notes(numbers, layout.schema.names, options.primary_key or ()),
-        ),
+        notes=times.notes
+        + _notes(file, layer, arrow, fields, tuple(names.values()))
+        + _number_notes(numbers, layout.schema.names, options.primary_key or ()),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
-        declared={names[name]: f"text({size})" for name, size in _lengths(arrow).items()},
+        declared=_declared(file, layer, arrow, names),
         xml=own_metadata(file, layer),
         unnamed=None if geometry is None or info["geometry_name"] else names[geometry],
     )
 
 
-def _lengths(arrow: pa.Schema) -> dict[str, int]:
-    """Return how long texts of columns may be, where the file says so."""
+def _declared(
+    file: VectorFile, layer: str, arrow: pa.Schema, names: Mapping[str, str]
+) -> dict[str, str]:
+    """Return types in SQL of columns of text and bytes that have a length, where the file says."""
     found = {
-        field.name: int((field.metadata or {}).get(b"GDAL:OGR:width", 0))
+        names[field.name]: int((field.metadata or {}).get(b"GDAL:OGR:width", 0))
         for field in arrow
         if pa.types.is_string(field.type)
     }
-    return {name: length for name, length in found.items() if length > 0}
+    texts = {name: f"text({length})" for name, length in found.items() if length > 0}
+    return texts | own_lengths(file, layer)
 
 
 def _number_notes(hint: Sequence[str], names: Sequence[str], key: Sequence[str]) -> tuple[str, ...]:
@@ -292,14 +304,20 @@ def _checks(
     return value_checks([arrow.field(name) for name in fields], geometry)
 
 
-def _rounding_notes(
-    file: VectorFile, layer: str, arrow: pa.Schema, fields: Sequence[str]
+def _notes(
+    file: VectorFile, layer: str, arrow: pa.Schema, fields: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
-    return tuple(
+    """Return notes on what is not taken as it is; `names` are those of all columns."""
+    rounded = tuple(
         f"column {name!r} has whole numbers of 16 digits and more that may be rounded: not all "
         "of its numbers are whole and in range, so it holds floating-point ones"
         for name in rounded_columns(file, layer, arrow, fields)
     )
+    left_out = tuple(
+        f"column {name!r} is left out: a layer has one column of geometries, which is another"
+        for name in passed_over(file, layer, names)
+    )
+    return (*left_out, *rounded)
 
 
 @kernel

@@ -34,7 +34,8 @@ __all__ = [
 #
 # SQLite lets any value stand in any column. GDAL makes 0 of text in a column of numbers,
 # drops digits and whole bits of numbers that do not fit, makes 1970-01-01 of what is no
-# date and null of what is no geometry, and says nothing. So SQLite itself looks, in the
+# date and null of what is no geometry, cuts text and bytes in a column of text at a NUL,
+# and says nothing. So SQLite itself looks, in the
 # same pieces in which a layer is read, and the first such value is named in an error.
 
 ValueCheck = tuple[str, str, str]
@@ -47,6 +48,9 @@ _MOMENT = (
     "{0} < '' OR (datetime({0}) IS NULL AND {0} IS NOT NULL)"
     f" OR (substr({{0}}, 9, 2) > '28' AND {_DATE})"
 )
+_MOST, _LEAST = "1.7976931348623157e308", "3.4028235677973366e38"
+_LARGE = f"{{0}} BETWEEN {_LEAST} AND {_MOST} OR {{0}} BETWEEN -{_MOST} AND -{_LEAST}"
+"""Finite, and infinite in 32 bits."""
 _SHOWN = 40
 
 
@@ -76,7 +80,14 @@ def _check(type_: pa.DataType) -> tuple[str, str] | None:
         least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         return f"{whole} OR {{0}} NOT BETWEEN {least} AND {most}", f"a whole number of {bits} bits"
     if pa.types.is_floating(type_):
-        return "{0} IS NOT CAST({0} AS REAL)", "a number"
+        number = "{0} IS NOT CAST({0} AS REAL)"
+        if pa.types.is_float64(type_):
+            return number, "a number"
+        return f"{number} OR {_LARGE}", "a number of 32 bits"
+    if pa.types.is_string(type_):
+        return "instr({0}, char(0)) OR typeof({0}) = 'blob'", "text without a NUL"
+    if pa.types.is_binary(type_):
+        return "typeof({0}) IN ('integer', 'real')", "text or bytes"
     if pa.types.is_date(type_):
         return "{0} IS NOT NULL AND " + _DATE, "a date such as 2026-12-31"
     if pa.types.is_timestamp(type_):

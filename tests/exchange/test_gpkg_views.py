@@ -1,4 +1,4 @@
-"""What a GeoPackage works out is imported where it ends, whatever functions it uses."""
+"""What a GeoPackage works out is imported where it ends, and what its tables say is kept."""
 
 import json
 import sqlite3
@@ -15,12 +15,12 @@ from tests.support.templates import empty_repo
 
 SHOW = (
     "INSERT INTO gpkg_contents(table_name, data_type, identifier, srs_id)"
-    " VALUES ('shown', 'attributes', 'shown', 0)"
+    " VALUES ('shown', ?, 'shown', 0)"
 )
 
 
-def package(path: Path, *statements: str) -> Path:
-    """Make a GeoPackage of three points, and run statements upon it."""
+def package(path: Path, *statements: str, kind: str = "attributes") -> Path:
+    """Make a GeoPackage of three points, run statements upon it, and register their table."""
     pyogrio.raw.write(
         path,
         geometry=shapely.to_wkb([shapely.Point(n, 0) for n in range(3)]),
@@ -32,8 +32,9 @@ def package(path: Path, *statements: str) -> Path:
         driver="GPKG",
     )
     database = sqlite3.connect(path)
-    for statement in (*statements, SHOW):
+    for statement in statements:
         database.execute(statement)
+    database.execute(SHOW, (kind,))
     database.commit()
     database.close()
     return path
@@ -77,6 +78,7 @@ def test_what_does_not_end_is_refused_and_the_rest_is_to_be_had(tmp_path: Path) 
         ('name TEXT, "the, ""code""" TEXT PRIMARY KEY', "('x', 'b')", ['the, "code"']),
         ("code TEXT PRIMARY KEY, name TEXT", "('b', 'x'), (NULL, 'y')", []),
         ("code TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (name, code)", "('b', 'x')", []),
+        ("code REAL PRIMARY KEY, name TEXT", "(2.5, 'x')", []),
     ],
 )
 def test_a_table_says_its_key_of_text(
@@ -92,3 +94,56 @@ def test_a_table_says_its_key_of_text(
     told = said["understood"]["shown"]
     assert (told["key"], told["keyFrom"]) == (key, "file" if key else None)
     assert Repo.open(repo.path).dataset("shown").key.names == tuple(key)
+
+
+def test_a_second_column_of_geometries_is_named_as_left_out(tmp_path: Path) -> None:
+    file = package(
+        tmp_path / "two.gpkg",
+        "CREATE TABLE shown (id INTEGER PRIMARY KEY, geom POINT, outline POLYGON)",
+        "INSERT INTO gpkg_geometry_columns VALUES ('shown', 'geom', 'POINT', 4326, 0, 0)",
+        "INSERT INTO shown SELECT fid, geom, geom FROM points",
+        kind="features",
+    )
+    repo = empty_repo(tmp_path / "repo")
+
+    result = succeed(invoke(["-C", repo.path, "import", file, "--layer", "shown"]))
+
+    assert "column 'outline' is left out: a layer has one column of geometries" in result.stderr
+    assert Repo.open(repo.path).dataset("shown").schema.names == ("id", "geom")
+    other = invoke(["-C", repo.path, "import", file, "--layer", "points"])
+    assert "left out" not in succeed(other).stderr
+
+
+def test_a_kart_dataset_has_the_columns_as_the_table_has_them(tmp_path: Path) -> None:
+    file = package(
+        tmp_path / "order.gpkg",
+        "CREATE TABLE shown (n TINYINT, b BLOB(7), s SMALLINT, geom POINT, Id INTEGER PRIMARY KEY)",
+        "INSERT INTO gpkg_geometry_columns VALUES ('shown', 'geom', 'POINT', 4326, 0, 0)",
+        "INSERT INTO shown SELECT 127, x'00', 5, geom, fid FROM points",
+        kind="features",
+    )
+    repo = empty_repo(tmp_path / "repo", kart=True)
+
+    succeed(invoke(["-C", repo.path, "import", file, "--layer", "shown"]))
+
+    said = repo.git.git("cat-file", "blob", "HEAD:shown/.table-dataset/meta/schema.json").text
+    columns = [(each["name"], each.get("size", each.get("length"))) for each in json.loads(said)]
+    assert columns == [("n", 8), ("b", 7), ("s", 16), ("geom", None), ("Id", 64)]
+    again = invoke(["-C", repo.path, "import", file, "--layer", "shown", "--replace"])
+    assert "nothing is committed" in succeed(again).stdout
+
+
+def test_a_tinyint_with_larger_numbers_is_of_32_bits(tmp_path: Path) -> None:
+    file = package(
+        tmp_path / "tiny.gpkg",
+        "CREATE TABLE shown (id INTEGER PRIMARY KEY, n TINYINT, m TINYINT)",
+        "INSERT INTO shown VALUES (1, -128, 255), (2, NULL, NULL)",
+    )
+    repo = empty_repo(tmp_path / "repo")
+
+    succeed(invoke(["-C", repo.path, "import", file, "--layer", "shown"]))
+
+    table = Repo.open(repo.path).table("shown")
+    assert [field.source_type for field in table.schema.fields] == [None, "int8", None]
+    found = table.to_arrow().to_pylist()
+    assert found == [{"id": 1, "n": -128, "m": 255}, {"id": 2, "n": None, "m": None}]

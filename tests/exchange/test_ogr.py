@@ -319,6 +319,10 @@ ODD = [
     ("small", "99999999999", "99999999999, which"),
     ("large", "''", "'', which is not a whole number"),
     ("ratio", "'x'", "'x', which is not a number"),
+    ("single", "-1e39", "-1e+39, which is not a number of 32 bits"),
+    ("name", "'a' || char(0) || 'b'", "'a\\x00b', which is not text without a NUL"),
+    ("name", "x'610062'", "b'a\\x00b', which is not text"),
+    ("bytes", "5", "5, which is not text or bytes"),
     ("valid", "7", "7, which is not true or false"),
     ("day", "'02/03/2021'", "'02/03/2021', which is not a date"),
     ("day", "'2021-02-31'", "'2021-02-31', which is not a date"),
@@ -342,6 +346,7 @@ def test_values_that_are_not_what_their_column_says(
             database.execute(f'DROP TRIGGER "{trigger}"')
         database.execute("ALTER TABLE a ADD COLUMN day DATE")
         database.execute("ALTER TABLE a ADD COLUMN at DATETIME")
+        database.execute("ALTER TABLE a ADD COLUMN bytes BLOB")
         for row, moment in enumerate(("2024-02-29", "2020-01-01T00:00:00.123Z", None)):
             database.execute("UPDATE a SET day = ?, at = ? WHERE fid = ?", (moment, moment, row))
     assert read_all(open_one(path)).num_rows == 5
