@@ -155,7 +155,9 @@ def _naming_misfits(
     try:
         yield
     except PatchError as error:
-        lines = list(islice(misfits(part, view, own), MOST_MISFITS + 1))
+        items = {change.name: change.new for change in part.meta}
+        schema = meta_documents(view, items, keep_ids=True)[0]
+        lines = list(islice(misfits(part, view, own, schema), MOST_MISFITS + 1))
         if not lines:
             raise
         for line in lines[:MOST_MISFITS]:
@@ -248,9 +250,12 @@ def _check_meta(part: DatasetPatch, view: Dataset, base: str | None) -> None:
     for change in part.meta:
         there = current.get(change.name)
         if change.old is not None and there != change.old:
-            raise PatchError(
+            error = PatchError(
                 f"meta item {change.name!r} of {part.path} is not what the patch says it was"
             )
+            what = f"{part.path}: Trying to update out-of-date meta item: {change.name}"
+            error.said = (what, "Error: Patch does not apply")
+            raise error
         if change.old is None and there not in (None, change.new) and base is None:
             raise PatchError(
                 f"meta item {change.name!r} of {part.path} is there already, and the patch "
@@ -415,24 +420,24 @@ def commit_files(
     return CommitResult(identity, branch or repo.head_branch)
 
 
-def misfits(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> Iterator[str]:
-    """Yield a line, in Kart's words, for each row of a dataset that a patch does not fit."""
+def misfits(
+    part: DatasetPatch, view: Dataset, own: OwnSystem | None, schema: Schema
+) -> Iterator[str]:
+    """Yield a line, in Kart's words, for each row that a patch to other columns does not fit."""
     if not view.key:
         return
-    header = header_after(part, view.header, view.schema)
+    header = header_after(part, view.header, schema)
     for batch in own_batches(part, view.schema, header, own):
-        yield from _of_batch(batch, view)
+        yield from _of_batch(batch, view, schema)
 
 
-def _of_batch(batch: PatchBatch, view: Dataset) -> Iterator[str]:
-    target, names = arrow_schema(view.schema), list(view.key.names)
-    old, new = (
-        pa.RecordBatch.from_arrays(side.flatten(), schema=target)
-        for side in (batch.changes.old, batch.changes.new)
-    )
+def _of_batch(batch: PatchBatch, view: Dataset, schema: Schema) -> Iterator[str]:
+    names = list(view.key.names)
+    old, new = _rows(batch.changes.old, view.schema), _rows(batch.changes.new, schema)
     was, comes = (np.asarray(pc.is_valid(s)) for s in (batch.changes.old, batch.changes.new))
+    key = [(field.name, schema.by_id[field.id].name) for field in view.key.fields]
     keys = pa.RecordBatch.from_arrays(
-        [pc.if_else(pa.array(was), old.column(name), new.column(name)) for name in names], names
+        [pc.if_else(pa.array(was), old.column(a), new.column(b)) for a, b in key], names
     )
     keys = keys.cast(arrow_schema(view.schema.select(view.key.names)))
     current = view.rows_with_keys(keys)

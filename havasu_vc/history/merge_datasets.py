@@ -112,6 +112,8 @@ def merge_dataset(
         return other
     markers = {folder.marker for folder in folders if folder is not None}
     missing = versions.base is None or versions.ours is None or versions.theirs is None
+    if None in (ours, theirs) and _lost_rows_alone(versions):
+        return MergedDataset(None)
     if missing or len(markers) > 1:
         side = _chosen(resolved, DATASET, policy)
         if side is None:
@@ -127,6 +129,17 @@ def merge_dataset(
     if glance is not None:
         return replace(mine, conflicts=merger.conflicting(glance))
     return replace(merger.merged(ours), marker=mine.marker)
+
+
+def _lost_rows_alone(versions: Versions) -> bool:
+    """Whether the side that has a dataset yet only deleted rows of it, each of which is a file.
+
+    Where the other side removed the dataset, nothing that anybody wrote goes with it.
+    """
+    base, left = versions.base, versions.ours or versions.theirs
+    if base is None or left is None or base.in_files is not None:
+        return False
+    return all(after is None for _, _, after in base.folder.difference(left.folder, ""))
 
 
 def _whole(folder: DatasetFolder | None) -> MergedDataset:

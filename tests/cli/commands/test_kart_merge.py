@@ -480,3 +480,24 @@ def test_what_else_merged_is_there_while_columns_wait(
     with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
         found = database.execute("SELECT id, nom FROM points ORDER BY id").fetchall()
     assert found == [(1, "main"), (2, "main"), (3, "left"), (4, "right")]
+
+
+@pytest.mark.parametrize("into", ["main", "fewer"])
+def test_rows_deleted_of_a_dataset_that_the_other_side_removed_ask_nobody(
+    into: str, made: Path, tmp_path: Path
+) -> None:
+    repo = tmp_path / "repo"
+    shutil.copytree(made / "repo", repo, symlinks=True)
+    run(repo, "switch", "-c", "fewer")
+    edit(repo, "DELETE FROM points WHERE id > 2")
+    run(repo, "commit", "-m", "Fewer")
+    run(repo, "switch", "main")
+    run(repo, "data", "rm", "points", "-m", "None")
+    run(repo, "switch", into)
+
+    run(repo, "merge", {"main": "fewer", "fewer": "main"}[into])
+
+    assert not (repo / ".kart" / "MERGE_HEAD").exists()
+    assert not Repo.open(repo).datasets()
+    # Where the other side wrote a row, somebody has to say whether that goes.
+    assert "conflict" in run(repo, "merge", "side", "--dry-run")

@@ -151,6 +151,45 @@ def test_every_row_that_a_patch_does_not_fit_is_named(repo: Path) -> None:
     assert lines[-1] == "Error: Patch does not apply"
 
 
+def test_rows_that_a_patch_to_other_columns_does_not_fit_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+    repo, source = tmp_path / "columns", tmp_path / "points.csv"
+    source.write_text("id,name\n1,a\n2,b\n")
+    succeed(invoke(["init", repo, "--kart"]))
+
+    def run(*words: str | Path, stdin: str = "", code: int = 0) -> list[str]:
+        result = invoke(["-C", repo, *words], stdin=stdin)
+        assert result.exit_code == code, result.output
+        return (result.stderr if code else result.stdout).splitlines()
+
+    def edit(*statements: str) -> None:
+        with closing(sqlite3.connect(repo / "columns.gpkg")) as file, file:
+            for statement in statements:
+                file.execute(statement)
+
+    run("import", source, "--primary-key", "id")
+    run("switch", "-c", "columns")
+    edit("ALTER TABLE points RENAME COLUMN name TO label")
+    edit("UPDATE points SET label = 'x' WHERE id = 1")
+    run("commit", "-m", "Columns")
+    patch = "\n".join(run("create-patch", "HEAD"))
+    run("switch", "main")
+    edit("UPDATE points SET name = 'c' WHERE id = 1")
+    run("commit", "-m", "Row")
+    assert run("apply", "-", stdin=patch, code=22) == [
+        "points: Trying to update already-changed feature: 1",
+        "Error: Patch does not apply",
+    ]
+    edit("ALTER TABLE points RENAME COLUMN name TO word")
+    run("commit", "-m", "Word")
+    assert run("apply", "-", stdin=patch, code=22) == [
+        "points: Trying to update out-of-date meta item: schema.json",
+        "Error: Patch does not apply",
+    ]
+
+
 def test_a_dataset_that_is_not_there_is_named(repo: Path) -> None:
     patch = json.dumps(
         {"kart.diff/v1+hexwkb": {"roads": {"featureChanges": []}}, "kart.patch/v1": HEADER}
