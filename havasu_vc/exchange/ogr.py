@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidFileError
+from havasu_vc.exchange.dbf import WantedColumn, check_attributes
 from havasu_vc.exchange.gdal import open_stream, read_info
 from havasu_vc.exchange.gpkg_words import (
     declared_key,
@@ -63,6 +64,7 @@ from havasu_vc.exchange.ogr_values import (
 )
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
 from havasu_vc.model import compute as pc
+from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Type
@@ -98,6 +100,8 @@ class _Reading:
     """How many rows the file says it has, where it says so reliably."""
     checks: tuple[ValueCheck, ...] = ()
     """Checks that values of a GeoPackage are held against."""
+    attributes: tuple[WantedColumn, ...] = ()
+    """Columns of a shapefile, which its .dbf file is asked of."""
     as_multi: bool = False
     """Whether geometries of one part become such of several parts."""
     known: tuple[tuple[str, Type], ...] = ()
@@ -185,6 +189,13 @@ def _info(file: VectorFile, layer: str) -> dict[str, Any]:
             f"it holds {info['driver']} and not {file.driver}",
             hints=("give the file the extension of what it is",),
         )
+    twice = repeated([str(name) for name in info["fields"]])
+    if twice:
+        raise InvalidFileError(
+            file.shown_path,
+            f"two of its columns are called {twice[0]!r}",
+            hints=("call one of them otherwise in the file",),
+        )
     if file.driver == "GeoJSONSeq":
         require_all_records(file, int(info["features"]))
     return info
@@ -227,8 +238,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         column = _geometry_column(file, layer, info, crs, for_kart=options.for_kart)
         geometries[names[geometry]] = column
     as_karts = file.driver == "ESRI Shapefile" and options.for_kart
-    first = options.primary_key if as_karts else None
-    ordered = _ordered(fields, fid, geometry, first=first or ())
+    ordered = _ordered(fields, fid, geometry, first=(as_karts and options.primary_key) or ())
     if options.for_kart and file.driver == "GPKG":
         ordered = own_order(file, layer, ordered, names)
     plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
@@ -250,6 +260,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         batch_rows=_batch_rows(file.input_bytes, rows, len(plain)),
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
+        attributes=_attributes(file, arrow, fields),
         as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
@@ -304,6 +315,14 @@ def _checks(
     return value_checks([arrow.field(name) for name in fields], geometry)
 
 
+def _attributes(
+    file: VectorFile, arrow: pa.Schema, fields: Sequence[str]
+) -> tuple[WantedColumn, ...]:
+    if file.driver != "ESRI Shapefile":
+        return ()
+    return tuple((name, place, arrow.field(name).type) for place, name in enumerate(fields))
+
+
 def _notes(
     file: VectorFile, layer: str, arrow: pa.Schema, fields: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
@@ -338,14 +357,18 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
     }
     wanted = reading.layout.schema.names
     refuse_odd_values(reading.path, reading.layer, reading.checks, where)
+    blanks = check_attributes(reading.path, reading.shown_path, reading.attributes)
     rows = 0
     with open_stream(reading.path, reading.layer, **how) as reader:
         for batch in reader:
+            absent = {name: rows_of[rows:][: len(batch)] for name, rows_of in blanks.items()}
             rows += batch.num_rows
             columns = {
                 renamed[name]: reading.times.convert(name, column)
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             }
+            for name, blank in absent.items():
+                columns[name] = pc.if_else(pa.array(blank), None, columns[name])
             columns = read_as_known(columns, reading.known)
             for name, _ in reading.layout.encodings:
                 columns[name] = _no_bytes_as_null(columns[name])
@@ -392,6 +415,7 @@ def _narrowed(reading: _Reading, layout: SourceLayout) -> _Reading:
         fids=reading.fids and bool((special - geometries) & kept),
         geometry=reading.geometry and bool(geometries),
         checks=tuple(check for check in reading.checks if check[0] in kept),
+        attributes=tuple(column for column in reading.attributes if column[0] in kept),
     )
 
 

@@ -162,6 +162,15 @@ def _check_attributes(path: Path) -> None:
     rows, header, row = struct.unpack("<IHH", head[4:12])
     if found.stat().st_size < header + rows * row:
         raise cut_short(str(found), f"it should have {rows} rows of {row} bytes")
+    shapes = next(
+        (index for end in (".shx", ".SHX") if (index := path.with_suffix(end)).exists()), None
+    )
+    if shapes is not None and (count := (shapes.stat().st_size - 100) // 8) != rows:
+        raise InvalidFileError(
+            str(path),
+            f"it has {count} shapes, and {rows} rows of attributes",
+            hints=("get its .shp, .shx and .dbf file again from where they came",),
+        )
 
 
 def require_all_records(file: VectorFile, features: int) -> None:
