@@ -211,7 +211,7 @@ def _translated(address: Address, error: psycopg.Error) -> HavasuError:
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return StorageError(
-            f"{address.shown} cannot be written: {reason}",
+            f"{address.shown} cannot be used: {reason}",
             hints=("its owner grants the right, or names another user in the address",),
         )
     if isinstance(error, errors.OperationalError) and not isinstance(error, errors.DataError):
@@ -282,7 +282,7 @@ def stored_column(field: Field, texts: pa.Array, srid: int) -> pa.Array:
         raise UnsupportedTypeError(
             field.name,
             f"a value is not a {field.type}: {str(error).splitlines()[0]}",
-            hints=("mend it in the working copy",),
+            hints=("mend it in the table",),
         ) from error
 
 

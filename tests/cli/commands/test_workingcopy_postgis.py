@@ -573,3 +573,18 @@ def test_a_materialized_view_is_imported(tmp_path: Path, server: PostgresServer)
     assert "sums" in succeed(invoke([*common, "--list"])).stdout
     succeed(invoke([*common, "--layer", "sums", "--primary-key", "id"]))
     assert succeed(invoke(["-C", repo.path, "cat", "sums"])).stdout == "id,name\n1,a\n"
+
+
+def test_an_import_that_cannot_be_tells_of_the_table(run: Run, server: PostgresServer) -> None:
+    server.run(
+        "DROP SCHEMA IF EXISTS odd CASCADE",
+        "CREATE SCHEMA odd",
+        "CREATE TABLE odd.days (id int PRIMARY KEY, day timestamp)",
+        "INSERT INTO odd.days VALUES (1, 'infinity')",
+    )
+    refused = run("import", server.address("odd"), "--layer", "days")
+    assert refused.exit_code != 0 and "a value is not a" in refused.stderr
+    assert "mend it in the table" in refused.stderr
+    server.run("GRANT USAGE ON SCHEMA odd TO guest")
+    refused = run("import", server.address("odd", user="guest"), "--layer", "days")
+    assert "cannot be used: permission denied" in refused.stderr
