@@ -6,6 +6,7 @@ that stands for no value. So the file itself is looked at, in pieces, before.
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import re
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,14 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.records import dataclass
 
-__all__ = ["WantedColumn", "check_attributes"]
+__all__ = ["WantedColumn", "check_attributes", "long_numbers", "text_encoding"]
 
 WantedColumn = tuple[str, int, pa.DataType]
 """The name of a column, its place in the file and the type that GDAL gives it."""
 
 _PIECE = 1 << 16
+_MOST_LOOKED_AT = 10_000
+_LONG = 16
 _VIRTUAL = "/vsizip/"
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(rb"[+-]?\d+(\.0*)?")
@@ -39,7 +42,7 @@ class Attributes:
     rows: np.ndarray
     """A row of bytes for each, deleted ones too."""
     columns: tuple[tuple[str, int, int], ...]
-    """Of each column its letter, and the bytes where it begins and ends."""
+    """Of each column its letter, `W` of whole numbers, and the bytes where it begins and ends."""
 
     def pieces(self) -> Iterator[np.ndarray]:
         """Yield rows that are not deleted, some at a time."""
@@ -72,11 +75,65 @@ def _attributes_of(path: str) -> Attributes | None:
         letter, size = chr(head[place + 11]), head[place + 16]
         if letter == "C":
             size += head[place + 17] << 8
+        elif letter == "N" and not head[place + 17]:
+            letter = "W"
         columns.append((letter, at, at + size))
         at += size
     if at > length:
         return None
     return Attributes(data[begin : begin + count * length].reshape(count, length), tuple(columns))
+
+
+def long_numbers(path: str, wanted: Sequence[WantedColumn]) -> list[str]:
+    """Return the columns of whole numbers that GDAL rounds, having more digits than it keeps."""
+    attributes = _attributes_of(path)
+    if attributes is None or max(place for _, place, _ in wanted) >= len(attributes.columns):
+        return []
+    found = []
+    for name, place, type_ in wanted:
+        letter, start, end = attributes.columns[place]
+        if letter != "W" or end - start < _LONG or not pa.types.is_floating(type_):
+            continue
+        for piece in attributes.pieces():
+            values = piece[:, start:end]
+            digits = ((values >= ord("0")) & (values <= ord("9"))).sum(axis=1)
+            if (digits >= _LONG).any():
+                found.append(name)
+                break
+    return found
+
+
+def text_encoding(path: str) -> str | None:
+    """Return how texts of the shapefile at a path are encoded, where the file itself says nothing.
+
+    They are UTF-8 where the names of columns and the first values that are not ASCII are; else
+    what Windows had in the west, in which most such files were written.
+    """
+    attributes, data = _attributes_of(path), _data(path)
+    if attributes is None or data is None:
+        return None
+    names = [
+        data[at : at + 11].tobytes() for at in range(32, 32 * (len(attributes.columns) + 1), 32)
+    ]
+    texts = [name.split(b"\0")[0] for name in names]
+    spans = [(start, end) for letter, start, end in attributes.columns if letter == "C"]
+    for piece in attributes.pieces():
+        for start, end in spans:
+            values = piece[:, start:end]
+            odd = values[(values > 0x7F).any(axis=1)][: _MOST_LOOKED_AT - len(texts)]
+            texts += [value.tobytes() for value in odd]
+        if len(texts) >= _MOST_LOOKED_AT:
+            break
+    return "UTF-8" if all(map(_is_utf8, texts)) else "CP1252"
+
+
+def _is_utf8(value: bytes) -> bool:
+    """Whether a value is UTF-8, whose last character may be cut off as it did not fit."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(value)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _data(path: str) -> np.ndarray | None:
@@ -133,9 +190,9 @@ def _kind(letter: str, type_: pa.DataType) -> str:
         return _DATE
     if letter == "L" and pa.types.is_boolean(type_):
         return _TRUTH
-    if letter in "NF" and pa.types.is_integer(type_):
+    if letter in "WNF" and pa.types.is_integer(type_):
         return "a whole number"
-    return "a number" if letter in "NF" and pa.types.is_floating(type_) else ""
+    return "a number" if letter in "WNF" and pa.types.is_floating(type_) else ""
 
 
 def _odd(values: np.ndarray, kind: str) -> Iterator[bytes]:

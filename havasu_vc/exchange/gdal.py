@@ -21,10 +21,12 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
+from havasu_vc.exchange.dbf import text_encoding
 
 __all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
 
 _NOWHERE = "http://127.0.0.1:9"
+_SHAPES = ".shp"
 _MEASURED = re.compile(r"Measured \(M\) geometry types .* Original type '([^']+)'")
 _NOISE = (
     (re.compile(r"; ?It might help to specify the correct driver.*", re.S), ""),
@@ -82,6 +84,12 @@ def gdal_errors(path: str, *, writing: bool = False) -> Iterator[None]:
         yield
     except HavasuError:
         raise
+    except UnicodeDecodeError as error:
+        raise InvalidFileError(
+            path,
+            "its texts are not encoded as it says that they are",
+            hints=("for a shapefile the .cpg file beside it says so: mend it there",),
+        ) from error
     except (RuntimeError, ValueError, OSError, IndexError, pa.ArrowException) as error:
         if writing:
             # The path is that of a file on the way to its place.
@@ -102,27 +110,40 @@ def list_layers(path: str) -> list[str]:
 
 
 def read_info(path: str, layer: str) -> dict[str, Any]:
-    """Return what pyogrio knows of a layer without reading its rows."""
+    """Return what pyogrio knows of a layer without reading its rows.
+
+    Where a shapefile does not say how its texts are encoded, `assumed` is what they are taken for.
+    """
     module = _pyogrio()
     # pyogrio leaves an M out of the geometry type, and warns that it does.
     with gdal_errors(path), warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         info: dict[str, Any] = module.read_info(path, layer=layer)
+        assumed = _assumed_encoding(path, info)
+        if assumed is not None:
+            info = module.read_info(path, layer=layer, encoding=assumed) | {"assumed": assumed}
     for warning in raised:
         if match := _MEASURED.search(str(warning.message)):
             info["geometry_type"] = match[1]
     return info
 
 
+def _assumed_encoding(path: str, info: Mapping[str, Any]) -> str | None:
+    """Return what a file's texts are taken for, where GDAL does not know and hands over bytes."""
+    if info["driver"] != "ESRI Shapefile" or info["encoding"] == "UTF-8":
+        return None
+    return text_encoding(path)
+
+
 @contextmanager
 def open_stream(path: str, layer: str, **how: Any) -> Iterator[pa.RecordBatchReader]:
     """Open a layer as a stream of record batches; `how` as in `pyogrio.raw.open_arrow`."""
     module = _pyogrio()
-    with (
-        gdal_errors(path),
-        module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader),
-    ):
-        yield reader
+    with gdal_errors(path):
+        if _SHAPES in path.lower():
+            how["encoding"] = read_info(path, layer).get("assumed")
+        with module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader):
+            yield reader
 
 
 def write_stream(

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidFileError
-from havasu_vc.exchange.dbf import WantedColumn, check_attributes
+from havasu_vc.exchange.dbf import WantedColumn, check_attributes, long_numbers
 from havasu_vc.exchange.gdal import open_stream, read_info
 from havasu_vc.exchange.gpkg_words import (
     declared_key,
@@ -72,6 +72,7 @@ from havasu_vc.records import dataclass
 
 __all__ = ["OgrSource", "open_layer"]
 
+_ROUNDED = "column {!r} has whole numbers of 16 digits and more that may be rounded"
 _UNDEFINED = ("Undefined Cartesian SRS", "Undefined geographic SRS", "Undefined SRS")
 _AT_ONCE = 1 << 13
 """Rows of a batch at most: GDAL reads ahead, a batch for each of its threads, and of 65,536 rows
@@ -274,7 +275,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         input_bytes=file.input_bytes,
         key_hint=hint if set(hint) <= set(layout.schema.names) else (),
         notes=times.notes
-        + _notes(file, layer, arrow, fields, tuple(names.values()))
+        + _notes(file, layer, arrow, info, tuple(names.values()))
         + _number_notes(numbers, layout.schema.names, options.primary_key or ()),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
@@ -324,19 +325,40 @@ def _attributes(
 
 
 def _notes(
-    file: VectorFile, layer: str, arrow: pa.Schema, fields: Sequence[str], names: Sequence[str]
+    file: VectorFile, layer: str, arrow: pa.Schema, info: dict[str, Any], names: Sequence[str]
 ) -> tuple[str, ...]:
     """Return notes on what is not taken as it is; `names` are those of all columns."""
+    fields = [str(name) for name in info["fields"]]
     rounded = tuple(
-        f"column {name!r} has whole numbers of 16 digits and more that may be rounded: not all "
-        "of its numbers are whole and in range, so it holds floating-point ones"
+        f"{_ROUNDED.format(name)}: not all of its numbers are whole and in range, so it holds "
+        "floating-point ones"
         for name in rounded_columns(file, layer, arrow, fields)
     )
     left_out = tuple(
         f"column {name!r} is left out: a layer has one column of geometries, which is another"
         for name in passed_over(file, layer, names)
     )
-    return (*left_out, *rounded)
+    return (
+        *left_out,
+        *rounded,
+        *_notes_of_attributes(file, info, _attributes(file, arrow, fields)),
+    )
+
+
+def _notes_of_attributes(
+    file: VectorFile, info: dict[str, Any], attributes: tuple[WantedColumn, ...]
+) -> tuple[str, ...]:
+    """Return notes on what a shapefile's attributes are taken for."""
+    if not attributes:
+        return ()
+    notes = tuple(
+        f"{_ROUNDED.format(name)}: floating-point ones stand for numbers of its width"
+        for name in long_numbers(file.path, attributes)
+    )
+    assumed = info.get("assumed")
+    if assumed in (None, "UTF-8"):
+        return notes
+    return (*notes, f"texts are read as {assumed}, as no .cpg file beside it says what they are")
 
 
 @kernel
