@@ -13,7 +13,7 @@ import re
 import sqlite3
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
 from havasu_vc.exchange.dbf import text_encoding
+from havasu_vc.exchange.ogr_formats import read_only
 
 __all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
 
@@ -106,7 +107,30 @@ def list_layers(path: str) -> list[str]:
     """Return the names of a file's layers."""
     module = _pyogrio()
     with gdal_errors(path):
-        return [str(name) for name in module.list_layers(path)[:, 0]]
+        listed = [str(name) for name in module.list_layers(path)[:, 0]]
+    return listed + _unlisted(path, listed)
+
+
+_TABLES = """
+SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name != 'ogr_empty_table'
+AND NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*')
+AND lower(name) NOT IN (SELECT lower(table_name) FROM gpkg_contents)
+"""
+
+
+def _unlisted(path: str, listed: Sequence[str]) -> list[str]:
+    """Return the tables that a GeoPackage does not list.
+
+    GDAL passes over them where it lists one without geometries, and else does not.
+    """
+    if not _is_geopackage(path):
+        return []
+    try:
+        with closing(sqlite3.connect(read_only(path), uri=True)) as database:
+            found = [str(name) for (name,) in database.execute(_TABLES)]
+    except sqlite3.Error:
+        return []
+    return [name for name in found if name not in listed]
 
 
 def read_info(path: str, layer: str) -> dict[str, Any]:
@@ -118,7 +142,7 @@ def read_info(path: str, layer: str) -> dict[str, Any]:
     # pyogrio leaves an M out of the geometry type, and warns that it does.
     with gdal_errors(path), warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        info: dict[str, Any] = module.read_info(path, layer=layer)
+        info: dict[str, Any] = module.read_info(path, layer=layer, **_opening(path))
         assumed = _assumed_encoding(path, info)
         if assumed is not None:
             info = module.read_info(path, layer=layer, encoding=assumed) | {"assumed": assumed}
@@ -126,6 +150,16 @@ def read_info(path: str, layer: str) -> dict[str, Any]:
         if match := _MEASURED.search(str(warning.message)):
             info["geometry_type"] = match[1]
     return info
+
+
+def _is_geopackage(path: str) -> bool:
+    """Whether a file is one by its name."""
+    return path.lower().endswith(".gpkg")
+
+
+def _opening(path: str) -> dict[str, str]:
+    """Return GDAL's options by which each table of a file can be opened."""
+    return {"LIST_ALL_TABLES": "YES"} if _is_geopackage(path) else {}
 
 
 def _assumed_encoding(path: str, info: Mapping[str, Any]) -> str | None:
@@ -142,6 +176,7 @@ def open_stream(path: str, layer: str, **how: Any) -> Iterator[pa.RecordBatchRea
     with gdal_errors(path):
         if _SHAPES in path.lower():
             how["encoding"] = read_info(path, layer).get("assumed")
+        how |= _opening(path)
         with module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader):
             yield reader
 

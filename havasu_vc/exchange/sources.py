@@ -199,9 +199,10 @@ def titled_layers(location: str) -> dict[str, str | None]:
 
     Only a GeoPackage says so, or that they are not; others are called by their names.
     """
-    named: dict[str, str | None] = {name: name for name in list_source_layers(location)}
+    layers = list_source_layers(location)
     if not location.lower().endswith(".gpkg"):
-        return named
+        return {name: name for name in layers}
+    named: dict[str, str | None] = dict.fromkeys(layers)
     from contextlib import closing
 
     from havasu_vc.exchange.ogr_formats import read_only

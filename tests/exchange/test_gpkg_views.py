@@ -147,3 +147,20 @@ def test_a_tinyint_with_larger_numbers_is_of_32_bits(tmp_path: Path) -> None:
     assert [field.source_type for field in table.schema.fields] == [None, "int8", None]
     found = table.to_arrow().to_pylist()
     assert found == [{"id": 1, "n": -128, "m": 255}, {"id": 2, "n": None, "m": None}]
+
+
+def test_tables_that_are_not_listed_are_imported(tmp_path: Path) -> None:
+    """GDAL passes over them where one without geometries is listed."""
+    file = package(
+        tmp_path / "a.gpkg",
+        "CREATE TABLE shown(fid INTEGER PRIMARY KEY, name TEXT)",
+        "CREATE TABLE Loose(fid INTEGER PRIMARY KEY, name TEXT)",
+        "INSERT INTO Loose VALUES (1, 'a'), (2, 'b')",
+        "CREATE VIEW seen AS SELECT fid, name FROM Loose WHERE fid > 1",
+    )
+    repo = empty_repo(tmp_path / "repo")
+    assert set(repo.list_layers(str(file))) == {"points", "shown", "Loose", "seen"}
+    succeed(invoke(["-C", repo.path, "import", file, "--all-layers"]))
+    told = succeed(invoke(["-C", repo.path, "cat", "Loose"])).stdout
+    assert told == "fid,name\n1,a\n2,b\n"
+    assert succeed(invoke(["-C", repo.path, "cat", "seen"])).stdout == "fid,name\n2,b\n"
