@@ -94,6 +94,8 @@ class PushResult:
     """Their bytes."""
     followed: tuple[tuple[str, str], ...] = ()
     """The branches here that follow one there from now on, and which one."""
+    same: tuple[str, ...] = ()
+    """The words of git on each ref that is there already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +127,17 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         raise refusal(asked, shown)
     updates = _updates(repo, asked)
     changes = [update for update in updates if update.flag != "="]
+    same = tuple(update.line for update in updates if update.flag == "=")
     _require_sound(
         repo, name, {each.commit: each.source for each in changes}, allowed=request.allow_broken
     )
     if request.dry_run:
-        return PushResult(shown, tuple(update.line for update in changes))
+        return PushResult(shown, tuple(update.line for update in changes), same=same)
     if not changes:
         late = _sent_late(repo, name, [update.commit for update in updates if update.commit])
         _note_moved(repo, name, updates)
         followed = _follow(repo, request, name, updates)
-        return PushResult(shown, (), len(late), total_size(late), followed)
+        return PushResult(shown, (), len(late), total_size(late), followed, same)
     wanted = sorted({update.commit for update in changes if update.commit})
     with _sent(repo, name, wanted, allow_broken=request.allow_broken) as (sent, claim):
         # From here on refs may move even if nobody is told so.
@@ -152,7 +155,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     _note_moved(repo, name, changes)
     followed = _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
-    return PushResult(shown, lines, len(sent), total_size(sent), followed)
+    return PushResult(shown, lines, len(sent), total_size(sent), followed, same)
 
 
 def _named(error: StateError, changes: Sequence[_Update]) -> StateError:

@@ -117,6 +117,7 @@ BESIDE = {
     "push --mirror": _GITS_OWN,
     "push --no-verify": _GITS_OWN,
     "push --porcelain": "says how the result is told",
+    "push --verbose": "says how the result is told",
     "push --set-upstream": _GITS_OWN,
     "push --tags": _GITS_OWN,
     "rebase --root": "says which of the arguments is meant",

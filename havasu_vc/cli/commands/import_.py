@@ -244,14 +244,13 @@ def command(
     if do_list:
         _list(source, invocation, every=request.all_layers)
         return
+    _require_text(invocation)
     as_kart = _names_layers(invocation, source, destinations)
     destination, named = _destinations(destinations, as_kart=as_kart)
     asked = _at_path(_named(request, source, table, destination, named), dataset_path)
     options = _options(reading or SourceOptions(), raster or RasterReading())
     replaces = request.replace or request.replace_ids is not None
-    asked = dataclasses.replace(
-        asked, options=options, replace=replaces, take_texts=is_called_kart()
-    )
+    asked = dataclasses.replace(asked, options=options, replace=replaces)
     asked = with_key(asked, primary_key, none=no_primary_key)
     _check(asked, options, replaces=request.replace)
     leave_frames_out()
@@ -259,6 +258,12 @@ def command(
     _import(invocation, repo, asked, replaces=request.replace)
     if not (request.dry_run or request.no_checkout):
         make_karts_copy(invocation, repo)
+
+
+def _require_text(invocation: Invocation) -> None:
+    """Raise where an import is to be told in JSON in Kart's place, which tells lists alone so."""
+    if is_called_kart() and invocation.json is not None:
+        raise click.UsageError("Illegal usage: '--output-format=json' only supports --list")
 
 
 def _import(invocation: Invocation, repo: Repo, asked: ImportRequest, *, replaces: bool) -> None:
@@ -292,9 +297,9 @@ def _named(
         named, destination = (f"{table}:{destination}" if destination else table, *named), None
     if not (named or destination or request.layers or request.all_layers):
         named = _asked_layers(source)
-    return dataclasses.replace(
-        request, location=source, destination=destination, layers=(*request.layers, *named)
-    )
+    layers = (*request.layers, *named)
+    request = dataclasses.replace(request, take_texts=is_called_kart())
+    return dataclasses.replace(request, location=source, destination=destination, layers=layers)
 
 
 def _at_path(asked: ImportRequest, path: str | None) -> ImportRequest:

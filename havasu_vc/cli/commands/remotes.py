@@ -148,7 +148,8 @@ def fetch(
     names = [name for name, _, _ in repo.remotes()] if every else [request.remote]
     if names == [None] and repo.git.follows_kart and not repo.remotes():
         # In Kart this is git's fetch, to which it is no error.
-        invocation.note("there is no remote: `havasu-vc remote add origin URL` adds one")
+        if not is_called_kart():
+            invocation.note("there is no remote: `havasu-vc remote add origin URL` adds one")
         names = []
     results = []
     for name in names:
@@ -299,10 +300,13 @@ def _rebases(repo: Repo) -> str | None:
 @click.option("--atomic", is_flag=True, help="Move all refs there, or none.")
 @click.option("--follow-tags", is_flag=True, help="Push tags with messages that it reaches, too.")
 @click.option("--porcelain", is_flag=True, help="Tell of refs in lines for programs, as git does.")
+@click.option("-v", "--verbose", is_flag=True, help="Also tell where to, before all else.")
 @takes(PushRequest, dry_run=DRY_RUN, without=("remote", "refspecs", "options"))
 @json_option
 @click.pass_obj
-def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **flags: bool) -> None:
+def push(
+    invocation: Invocation, /, request: PushRequest, porcelain: bool, verbose: bool, **flags: bool
+) -> None:
     """Send commits to REMOTE: the data files that they name, then the branches.
 
     What to push where nothing is named, and how to get in, is as in `git push`. Branches with
@@ -314,8 +318,10 @@ def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **fla
     try:
         result = repo.push.by(replace(request, options=options))
     except StateError as error:
-        error.said = tuple(_said(error.said))
+        error.said = tuple(_said(error.said, verbose=verbose))
         raise
+    if verbose:
+        invocation.say(f"Pushing to {result.remote}", aside=True)
     refs = [_ref(line) for line in result.refs]
     value: Pushed = {
         "remote": result.remote,
@@ -329,12 +335,22 @@ def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **fla
         for branch, there in result.followed:  # as git tells it, on the stream where Kart has it
             invocation.say(f"branch '{branch}' set up to track '{there}'.")
     if porcelain and invocation.json is None:
-        for line in (f"To {result.remote}", *result.refs, "Done"):
+        for line in (
+            f"To {result.remote}",
+            *(result.same if verbose else ()),
+            *result.refs,
+            "Done",
+        ):
             click.echo("\t".join(map(visible, line.split("\t"))))
         return
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
+    same = [_ref(line) for line in result.same] if verbose else []
     if not result.refs:
+        if same:
+            invocation.say(f"To {result.remote}", aside=True)
+        for line in _moved(same):
+            invocation.say(line, aside=True)
         if result.files:
             invocation.say(f"Its commits were at {result.remote} already, without that data")
             return
@@ -343,15 +359,15 @@ def push(invocation: Invocation, /, request: PushRequest, porcelain: bool, **fla
     if is_called_kart() and not invocation.progress:
         return  # git is told to be quiet
     invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}", aside=True)
-    for line in _moved(refs):
+    for line in _moved([*same, *refs]):
         invocation.say(line, aside=True)
 
 
-def _said(lines: Sequence[str]) -> list[str]:
+def _said(lines: Sequence[str], *, verbose: bool) -> list[str]:
     """Return what git said for programs, as it says it to people."""
     refs = [_ref(line) for line in lines if line.count("\t") == 2 and line[0] != "="]
     others = [line for line in lines if "\t" not in line and line != "Done"]
-    others = [line for line in others if not line.startswith("Pushing to ")]
+    others = [line for line in others if verbose or not line.startswith("Pushing to ")]
     to = [line for line in others if line.startswith("To ")]
     return [*to, *_moved(refs), *(line for line in others if line not in to)]
 

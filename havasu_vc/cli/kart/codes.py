@@ -122,6 +122,7 @@ _SERVED = "mssql://[^/]+(/[^/]+){1,3}"
 _MAKING = "clone create-workingcopy init"
 CODES_OF_USAGE: tuple[tuple[str, str, int], ...] = (
     ("branch", "name the branches to delete", 128),
+    ("fetch", "--all is for each remote; name none", 128),
     ("tag", "a new tag has one name and one revision", 128),
     ("tag", "-m goes with the name of a tag", 129),
     ("branch", "a new branch has one name and one start", 129),

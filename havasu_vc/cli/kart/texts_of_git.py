@@ -11,6 +11,11 @@ __all__ = ["GIT_TEXTS", "usage_of_git"]
 
 GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     (
+        "fetch",
+        "--all is for each remote; name none",
+        "fatal: fetch --all does not take a repository argument",
+    ),
+    (
         "branch",
         "-o json is of the list of branches alone",
         "Illegal usage: 'kart branch --output-format=json' only supports listing branches.",
