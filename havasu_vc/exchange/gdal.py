@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
 from havasu_vc.exchange.dbf import text_encoding
-from havasu_vc.exchange.ogr_formats import read_only
+from havasu_vc.exchange.ogr_formats import OF_PEOPLE, read_only
 
 __all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
 
@@ -111,9 +111,8 @@ def list_layers(path: str) -> list[str]:
     return listed + _unlisted(path, listed)
 
 
-_TABLES = """
-SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name != 'ogr_empty_table'
-AND NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*')
+_TABLES = f"""
+SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND {OF_PEOPLE}
 AND lower(name) NOT IN (SELECT lower(table_name) FROM gpkg_contents)
 """
 

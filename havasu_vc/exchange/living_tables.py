@@ -38,7 +38,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.ogr_formats import quoted, read_only
+from havasu_vc.exchange.ogr_formats import OF_PEOPLE, quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.crs import Crs
@@ -175,8 +175,7 @@ def tables_of_people(database: sqlite3.Connection) -> list[str]:
     """Return the layers, and the tables that somebody made without saying so to the standard."""
     rows = database.execute(
         "SELECT table_name FROM gpkg_contents WHERE data_type IN ('features', 'attributes') UNION "
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'ogr_empty_table' AND "
-        "NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*') ORDER BY 1"
+        f"SELECT name FROM sqlite_master WHERE type = 'table' AND {OF_PEOPLE} ORDER BY 1"
     )
     return [name for (name,) in rows]
 

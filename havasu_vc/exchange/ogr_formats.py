@@ -305,6 +305,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+OF_PEOPLE = (
+    "name != 'ogr_empty_table' AND "
+    "NOT (name GLOB 'sqlite_*' OR name GLOB 'gpkg_*' OR name GLOB 'rtree_*')"
+)
+"""In SQL, of a table in a GeoPackage's `sqlite_master`: whether it is no part of the format."""
+
+
 def read_only(path: str) -> str:
     """Return the address by which SQLite opens a GeoPackage without writing to it."""
     return f"{Path(path).absolute().as_uri()}?mode=ro"
