@@ -43,6 +43,8 @@ class Attributes:
     """A row of bytes for each, deleted ones too."""
     columns: tuple[tuple[str, int, int], ...]
     """Of each column its letter, `W` of whole numbers, and the bytes where it begins and ends."""
+    names: tuple[bytes, ...]
+    """The names of the columns."""
 
     def pieces(self) -> Iterator[np.ndarray]:
         """Yield rows that are not deleted, some at a time."""
@@ -68,7 +70,7 @@ def _attributes_of(path: str) -> Attributes | None:
     if length < 1 or begin < 32 or begin + count * length > len(data):
         return None
     head = data[:begin].tobytes()
-    columns, at = [], 1
+    columns, names, at = [], [], 1
     for place in range(32, begin - 31, 32):
         if head[place] == 0x0D:
             break
@@ -78,16 +80,26 @@ def _attributes_of(path: str) -> Attributes | None:
         elif letter == "N" and not head[place + 17]:
             letter = "W"
         columns.append((letter, at, at + size))
+        names.append(head[place : place + 11].split(b"\0")[0])
         at += size
     if at > length:
         return None
-    return Attributes(data[begin : begin + count * length].reshape(count, length), tuple(columns))
+    rows = data[begin : begin + count * length].reshape(count, length)
+    return Attributes(rows, tuple(columns), tuple(names))
+
+
+def _attributes_with(path: str, wanted: Sequence[WantedColumn]) -> Attributes | None:
+    """Return the attributes of a shapefile where it has all of some columns."""
+    found = _attributes_of(path) if wanted else None
+    if found is None or max(place for _, place, _ in wanted) >= len(found.columns):
+        return None
+    return found
 
 
 def long_numbers(path: str, wanted: Sequence[WantedColumn]) -> list[str]:
     """Return the columns of whole numbers that GDAL rounds, having more digits than it keeps."""
-    attributes = _attributes_of(path)
-    if attributes is None or max(place for _, place, _ in wanted) >= len(attributes.columns):
+    attributes = _attributes_with(path, wanted)
+    if attributes is None:
         return []
     found = []
     for name, place, type_ in wanted:
@@ -109,13 +121,10 @@ def text_encoding(path: str) -> str | None:
     They are UTF-8 where the names of columns and the first values that are not ASCII are; else
     what Windows had in the west, in which most such files were written.
     """
-    attributes, data = _attributes_of(path), _data(path)
-    if attributes is None or data is None:
+    attributes = _attributes_of(path)
+    if attributes is None:
         return None
-    names = [
-        data[at : at + 11].tobytes() for at in range(32, 32 * (len(attributes.columns) + 1), 32)
-    ]
-    texts = [name.split(b"\0")[0] for name in names]
+    texts = list(attributes.names)
     spans = [(start, end) for letter, start, end in attributes.columns if letter == "C"]
     for piece in attributes.pieces():
         for start, end in spans:
@@ -166,8 +175,8 @@ def check_attributes(
 
     Raises `InvalidFileError` for the first value that is not what its column says.
     """
-    attributes = _attributes_of(path) if wanted else None
-    if attributes is None or max(place for _, place, _ in wanted) >= len(attributes.columns):
+    attributes = _attributes_with(path, wanted)
+    if attributes is None:
         return {}
     blanks = {}
     for name, place, type_ in wanted:
