@@ -225,11 +225,8 @@ def error_lines(error: BaseException, command: str | None = None) -> list[str]:
     first, *more = map(_line, error_texts(kind, text, command))
     # What git says ends a command of Kart's as git says it.
     begin = "" if first.startswith(_GITS) and is_called_kart() else "Error: "
-    if is_called_kart() and isinstance(error, click.UsageError):
-        of_git = exit_code(error, in_karts_place=command) == _OF_GITS_USAGE
-    else:
-        of_git = False
-    if of_git:
+    usage = is_called_kart() and isinstance(error, click.UsageError)
+    if usage and exit_code(error, in_karts_place=command) == _OF_GITS_USAGE:
         from havasu_vc.cli.kart.texts_of_git import usage_of_git
 
         return [*([first] if begin == "" else []), *usage_of_git(command or "")]

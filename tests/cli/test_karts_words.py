@@ -768,7 +768,6 @@ remote: push origin v1:main v1:new
 remote: push -q origin main:new
 remote: push -v --dry-run origin main
 remote: fetch --all origin
-remote: fetch -v
 remote: push -v origin nosuch
 untracked: import copy.gpkg points -o json
 untracked: import --list copy.gpkg -o json
