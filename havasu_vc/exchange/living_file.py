@@ -25,7 +25,7 @@ from havasu_vc.exchange.edit_state import (
     table_columns,
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
-from havasu_vc.exchange.living_index import index_cells, pack_index
+from havasu_vc.exchange.living_index import IndexPacking
 from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
@@ -294,7 +294,10 @@ class LivingFile:
     def make(self, layer: Layer, batches: Iterable[pa.RecordBatch]) -> int:
         """Make a layer with all of its rows; return how many there are."""
         create_layer(self._database, layer)
-        cells, count = bytearray(), 0
+        geometry, count = layer.geometry, 0
+        index = None
+        if geometry is not None:
+            index = IndexPacking(self._database, layer.table, geometry.name)
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -303,12 +306,11 @@ class LivingFile:
             if (layer.has_own_fid and layer.schema.key) or (np.diff(numbers) < 0).any():
                 self._database.execute(MANY_PAGES)
             count += batch.num_rows
-            if bounds is not None:
-                cells += index_cells(numbers, bounds)
+            if index is not None and bounds is not None:
+                index.add(numbers, bounds)
                 self._widen(layer, bounds)
-        geometry = layer.geometry
-        if geometry is not None:
-            pack_index(self._database, layer.table, geometry.name, cells)
+        if geometry is not None and index is not None:
+            index.finish()
             for statement in index_triggers(layer.table, geometry.name, layer.fid):
                 self._database.execute(statement)
         self.track(layer)

@@ -1,6 +1,8 @@
-"""The R-tree of a working copy that is made as a whole: its nodes are packed, full, in one go.
+"""The R-tree of a working copy that is made as a whole: its nodes are packed, full, as rows come.
 
-A row of it takes 24 bytes until then, and while it is packed as many again for a time.
+So many rows as make a part are held, 24 bytes each, and become leaves; of these a cell each is
+held, until all rows are there and the nodes above can be made. Each part has leaves all over its
+own rows, so a search looks into one more for each part, however many rows there are.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import numpy.typing as npt
 from havasu_vc.exchange.living_tables import index_name, insert_rows
 from havasu_vc.exchange.ogr_formats import quoted
 
-__all__ = ["index_cells", "pack_index"]
+__all__ = ["IndexPacking"]
 
 _CELL = np.dtype([("id", np.int64), ("box", np.float32, 4)])
 _STORED_CELL = np.dtype([("id", ">i8"), ("box", ">f4", 4)])
 _NODE_BYTES, _MOST_CELLS, _FULL = 4 + 51 * _CELL.itemsize, 51, 46
-_NODES_AT_ONCE, _ROWS_AT_ONCE = 1 << 11, 1 << 16
+_PART = 1 << 17
+_NODES_AT_ONCE, _ROWS_AT_ONCE = 1 << 10, 1 << 15
 """So many are values of Python at a time, which take more room than numbers of numpy's."""
 
 Boxes = npt.NDArray[np.float64]
@@ -29,53 +32,81 @@ Cells = npt.NDArray[np.void]
 """Rows of an R-tree: `id`, and as `box` minx, maxx, miny, maxy, no smaller than it was."""
 
 
-def index_cells(ids: Sequence[int], boxes: Boxes) -> bytes:
-    """Return rows as an R-tree holds them; `boxes` are xmin, ymin, xmax, ymax, NaN for none."""
-    there = ~np.isnan(boxes).any(axis=1)
-    cells = np.empty(int(there.sum()), _CELL)
-    cells["id"] = np.array(ids, np.int64)[there]
-    cells["box"] = _outwards(boxes[there])
-    return cells.tobytes()
+class IndexPacking:
+    """An R-tree that was empty, while it is filled."""
 
+    def __init__(self, database: sqlite3.Connection, table: str, column: str) -> None:
+        self._database = database
+        self._name = index_name(table, column)
+        self._held: list[Cells] = []
+        self._above: list[Cells] = []
+        self._following = 2
 
-def pack_index(database: sqlite3.Connection, table: str, column: str, held: bytearray) -> None:
-    """Fill an R-tree that is empty with rows, which `index_cells` returned piece by piece."""
-    cells = np.frombuffer(held, _CELL)
-    if not len(cells):
-        return
-    # SQLite appends to a table whose rows come by their numbers; they often are in order.
-    if (cells["id"][1:] < cells["id"][:-1]).any():
-        cells = cells[np.argsort(cells["id"], kind="stable")]
-    name = index_name(table, column)
-    order = _tiles(cells["box"])
-    database.execute(f"DELETE FROM {quoted(f'{name}_node')}")
-    depth, following, owners = 0, 2, "rowid"
-    while True:
-        is_root = len(cells) <= _MOST_CELLS
-        count = 1 if is_root else -(-len(cells) // _FULL)
+    def add(self, ids: Sequence[int], boxes: Boxes) -> None:
+        """Take in rows; `boxes` are xmin, ymin, xmax, ymax, NaN for none."""
+        there = ~np.isnan(boxes).any(axis=1)
+        cells = np.empty(int(there.sum()), _CELL)
+        cells["id"] = np.array(ids, np.int64)[there]
+        cells["box"] = _outwards(boxes[there])
+        self._held.append(cells)
+        if sum(map(len, self._held)) >= _PART:
+            self._add_leaves()
+
+    def finish(self) -> None:
+        """Make what stands above the leaves."""
+        if not self._above and 0 < sum(map(len, self._held)) <= _MOST_CELLS:
+            self._add_root(np.concatenate(self._held), 0, "rowid")
+            return
+        self._add_leaves()
+        if not self._above:
+            return
+        cells, depth = np.concatenate(self._above), 1
+        while len(cells) > _MOST_CELLS:
+            cells, depth = self._add_nodes(cells, "parent"), depth + 1
+        self._add_root(cells, depth, "parent")
+
+    def _add_leaves(self) -> None:
+        cells = np.concatenate(self._held) if self._held else np.empty(0, _CELL)
+        self._held = []
+        if not len(cells):
+            return
+        # SQLite appends to a table whose rows come by their numbers; they often are in order.
+        if (cells["id"][1:] < cells["id"][:-1]).any():
+            cells = cells[np.argsort(cells["id"], kind="stable")]
+        self._above.append(self._add_nodes(cells, "rowid"))
+
+    def _add_nodes(self, cells: Cells, owners: str) -> Cells:
+        """Write a level's nodes, and in the table `owners` what is in which; return their cells."""
+        count = -(-len(cells) // _FULL)
         cuts = np.linspace(0, len(cells), count + 1).astype(np.int64)
-        first = 1 if is_root else following
-        numbers = np.arange(first, first + count)
+        numbers = np.arange(self._following, self._following + count)
+        self._following += count
+        order = _tiles(cells["box"])
         owner, above = np.empty(len(cells), np.int64), np.empty(count, _CELL)
+        above["id"] = numbers
         for start in range(0, count, _NODES_AT_ONCE):
             some = slice(start, start + _NODES_AT_ONCE)
             here = cuts[start : start + _NODES_AT_ONCE + 1]
             places, here = order[here[0] : here[-1]], here - here[0]
             inside = cells[places]
-            blobs = _nodes(inside, here, depth if is_root else 0)
-            insert_rows(database, f"{name}_node", (numbers[some].tolist(), blobs))
+            self._insert("node", numbers[some], _nodes(inside, here, 0))
             owner[places] = np.repeat(numbers[some], np.diff(here))
             for axis, reduce in enumerate((np.minimum, np.maximum) * 2):
                 above["box"][some, axis] = reduce.reduceat(inside["box"][:, axis], here[:-1])
         for start in range(0, len(cells), _ROWS_AT_ONCE):
             some = slice(start, start + _ROWS_AT_ONCE)
-            ids = cells["id"][some].tolist()
-            insert_rows(database, f"{name}_{owners}", (ids, owner[some].tolist()))
-        if is_root:
-            return
-        above["id"] = numbers
-        cells, order = above, np.arange(count)
-        depth, following, owners = depth + 1, following + count, "parent"
+            self._insert(owners, cells["id"][some], owner[some].tolist())
+        return above
+
+    def _add_root(self, cells: Cells, depth: int, owners: str) -> None:
+        """Write the node over all others, in the place of an empty one."""
+        self._database.execute(f"DELETE FROM {quoted(f'{self._name}_node')} WHERE nodeno = 1")
+        (root,) = _nodes(cells, np.array([0, len(cells)]), depth)
+        self._insert("node", np.array([1]), [root])
+        self._insert(owners, cells["id"], [1] * len(cells))
+
+    def _insert(self, part: str, numbers: Ids, values: Sequence[object]) -> None:
+        insert_rows(self._database, f"{self._name}_{part}", (numbers.tolist(), values))
 
 
 def _tiles(boxes: npt.NDArray[np.float32]) -> Ids:

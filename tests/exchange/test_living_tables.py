@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from havasu_vc.exchange import living_index
-from havasu_vc.exchange.living_index import index_cells, pack_index
+from havasu_vc.exchange.living_index import IndexPacking
 from havasu_vc.exchange.living_tables import add_functions, create_index
 
 NAN = float("nan")
@@ -60,10 +60,12 @@ def test_the_box_of_a_geometry(shape: bytes, box: tuple[float, ...] | None) -> N
     assert found == ([None] * 4 if box is None else list(box))
 
 
-@pytest.mark.parametrize("count", [0, 1, 51, 52, 2117, 7000])
+@pytest.mark.parametrize("part", [900, 1 << 18])
+@pytest.mark.parametrize("count", [0, 1, 51, 52, 900, 1013, 2117, 7000, 130_000])
 def test_an_index_that_is_packed_finds_what_is_there(
-    count: int, monkeypatch: pytest.MonkeyPatch
+    count: int, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(living_index, "_PART", part)
     monkeypatch.setattr(living_index, "_NODES_AT_ONCE", 7)
     monkeypatch.setattr(living_index, "_ROWS_AT_ONCE", 100)
     random = np.random.default_rng(count)
@@ -71,9 +73,6 @@ def test_an_index_that_is_packed_finds_what_is_there(
     boxes = np.hstack([low, low + random.uniform(0, 2, (count, 2))])
     boxes[::9] = np.nan
     ids = random.permutation(count) + 1
-    half = count // 2
-    cells = bytearray(index_cells(ids[:half].tolist(), boxes[:half]))
-    cells += index_cells(ids[half:].tolist(), boxes[half:])
     west, south, east, north = -30.0, -20.0, 60.0, 70.0
     touches = (boxes[:, :2] <= [east, north]).all(axis=1)
     touches &= (boxes[:, 2:] >= [west, south]).all(axis=1)
@@ -81,7 +80,11 @@ def test_an_index_that_is_packed_finds_what_is_there(
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE TABLE gpkg_extensions (a, b, c, d, e)")
         create_index(database, "t", "geom")
-        pack_index(database, "t", "geom", cells)
+        packing = IndexPacking(database, "t", "geom")
+        for start in range(0, count, 500):
+            some = slice(start, start + 500)
+            packing.add(ids[some].tolist(), boxes[some])
+        packing.finish()
         assert database.execute("SELECT rtreecheck('rtree_t_geom')").fetchone() == ("ok",)
         query = (
             "SELECT id FROM rtree_t_geom WHERE minx <= ? AND maxx >= ? AND miny <= ? AND maxy >= ?"
