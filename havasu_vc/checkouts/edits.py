@@ -36,7 +36,6 @@ from havasu_vc.checkouts.glance import (
     nothing_edited,
     remember,
 )
-from havasu_vc.checkouts.living_diff import compared
 from havasu_vc.checkouts.requests import WorkspaceCommitRequest
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
@@ -168,7 +167,7 @@ def diff_workspace(
     """
     state = require_workspace(repo)
     wanted = parse_filters(filters, of_changes=True, lenient=repo.git.follows_kart)
-    old = None if revision is None else compared(repo, revision)
+    old = None if revision is None else repo.revision(revision, or_tree=True)
     before = {} if old is None else repo.folders(old)
     now = {} if old is None else repo.folders(repo.head())
     paths = sorted(state.tables.keys() | before.keys() | now.keys())

@@ -19,9 +19,9 @@ from havasu_vc.repo.differences import no_diff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.spatial_filters import diffs_inside
-from havasu_vc.store.revisions import Revision, resolve_tree
+from havasu_vc.store.revisions import Revision
 
-__all__ = ["compared", "diff_copy"]
+__all__ = ["diff_copy"]
 
 
 def diff_copy(
@@ -40,7 +40,7 @@ def diff_copy(
     """
     if revision is None and repo.git.kart_merge is not None:
         revision = "HEAD"  # as in Kart, what merged cleanly is part of what differs
-    old = None if revision is None else compared(repo, revision)
+    old = None if revision is None else repo.revision(revision, or_tree=True)
     if old is not None and old.tree != goal_of(repo).tree:
         yield from _diff_from(repo, home, old, filters, told, equal_ones=equal_ones)
         return
@@ -66,11 +66,6 @@ def diff_copy(
             found = wanted.apply(edits.diff(repo))
             if found is not None:
                 yield as_shown(repo, found)
-
-
-def compared(repo: OpenRepo, revision: str) -> Revision:
-    """Return the commit, or else the tree, that edits are told since."""
-    return repo.head() if revision in ("HEAD", "@") else resolve_tree(repo.git, revision)
 
 
 def _diff_from(

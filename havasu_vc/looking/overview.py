@@ -15,7 +15,6 @@ from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
 from havasu_vc.store.refs import branch_with_commits, count_apart, list_branches, read_head
 from havasu_vc.store.repository import Operation
-from havasu_vc.store.revisions import resolve_tree
 from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["list_datasets", "status"]
@@ -23,7 +22,7 @@ __all__ = ["list_datasets", "status"]
 
 def list_datasets(repo: OpenRepo, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
     """Describe the datasets of a commit or a tree, also those of kinds that are left untouched."""
-    found = repo.head() if revision in ("HEAD", "@") else resolve_tree(repo.git, revision)
+    found = repo.revision(revision, or_tree=True)
     infos, broken = [], {}
     for path, folder in repo.folders(found).items():
         info, error = _info(repo, path, folder, revision)

@@ -13,7 +13,6 @@ from havasu_vc.model.names import DATASET_MARKERS
 
 __all__ = ["CONDITIONS", "is_inside", "named_filters", "split_filter"]
 
-
 CONDITIONS = ("where", "box")
 """Kinds of conditions on changed rows."""
 
@@ -46,9 +45,7 @@ def split_filter(text: str) -> tuple[str, str, str]:
     """
     path, _, rest = text.partition(":")
     kind, colon, what = rest.partition(":")
-    if kind in ("", "feature", "meta"):
-        return path, kind, what
-    if kind in (*CONDITIONS, "tile") and colon:
+    if kind in ("", "feature", "meta") or (kind in (*CONDITIONS, "tile") and colon):
         return path, kind, what
     if colon:
         raise InvalidArgumentError(

@@ -25,7 +25,7 @@ from havasu_vc.model.names import TABLES
 from havasu_vc.store.files import ALLOWED, DataFileStore, lfs_folder
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.store.revisions import Revision, resolve
+from havasu_vc.store.revisions import Revision, resolve, resolve_tree
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
@@ -145,9 +145,11 @@ class OpenRepo:
         found = self.folders(self.revision(revision))
         return tuple(path for path, folder in found.items() if folder.marker in TABLES)
 
-    def revision(self, revision: str) -> Revision:
-        """Return the commit that a revision means; before the first, HEAD is empty."""
-        return self.head() if revision in ("HEAD", "@") else self.resolve(revision)
+    def revision(self, revision: str, *, or_tree: bool = False) -> Revision:
+        """Return the commit, or else the tree, that is meant; before the first, HEAD is empty."""
+        if revision in ("HEAD", "@"):
+            return self.head()
+        return resolve_tree(self.git, revision) if or_tree else self.resolve(revision)
 
     def dataset(self, path: str, revision: str = "HEAD") -> Dataset:
         """Return a dataset at a revision, after checking its guard."""
