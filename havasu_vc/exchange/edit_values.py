@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.exchange.export_columns import (
-    as_gdal_keeps,
     format_json,
     is_nested,
     parse_json,
     uuid_text,
 )
+from havasu_vc.exchange.export_values import as_gdal_keeps
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema

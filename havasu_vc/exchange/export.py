@@ -55,6 +55,7 @@ _BY_GDAL = (
 )
 _GDAL = "gdal_writer:write_rows"
 _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
+_DEGREES = ("OGC:CRS84", "EPSG:4326")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +195,36 @@ def outgoing_geometries(
                 "longitudes and latitudes"
             )
         geometry = outgoing_geometry(field, header.crs, target, notes)
+        if format in _JSON and known:
+            _note_degrees(geometry, format, notes, as_wanted=wanted is not None)
         _note_losses(geometry, format, notes)
         found[field.name] = geometry
     return found
+
+
+def _note_degrees(
+    geometry: OutgoingGeometry, format: ExportFormat, notes: Notes, *, as_wanted: bool
+) -> None:
+    """Say what becomes of a system that is not the longitudes and latitudes of GeoJSON."""
+    name, source, target = geometry.field.name, geometry.source, geometry.target
+    degrees = [parse_crs(each) for each in _DEGREES]
+    if source is None or target is None:
+        return
+    if not as_wanted and source not in degrees:
+        notes.say(
+            f"column {name!r} is transformed from {source.identifier} to longitudes and latitudes, "
+            "as GeoJSON has them"
+        )
+    elif as_wanted and format is ExportFormat.GEOJSONSEQ and target not in degrees:
+        raise InvalidArgumentError(
+            f"GeoJSON by lines is in longitudes and latitudes, not in {target.identifier}",
+            hints=("leave --crs out, or export to .geojson or .parquet",),
+        )
+    elif as_wanted and target.identifier.startswith("CUSTOM:"):
+        notes.say(
+            f"the system of column {name!r} has no code, by which GeoJSON would name it: it is "
+            "read as longitudes and latitudes"
+        )
 
 
 def _note_losses(geometry: OutgoingGeometry, format: ExportFormat, notes: Notes) -> None:

@@ -19,6 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, UnsupportedTypeError
+from havasu_vc.exchange.export_values import (
+    as_gdal_keeps,
+    has_far_years,
+    has_trimmed,
+    is_too_wide,
+)
 from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.formats.havasu.entry import from_scalar
@@ -111,9 +117,7 @@ class _Planner:
             case Primitive.FLOAT | Primitive.DOUBLE:
                 return self._floating()
             case Primitive.DATE:
-                if format is ExportFormat.FLATGEOBUF:
-                    self._say("becomes a date with a time of midnight")
-                return pa.date32(), _same
+                return self._date()
             case Primitive.TIME:
                 if format not in (ExportFormat.CSV, *_JSON_FORMATS):
                     self._say("becomes text")
@@ -183,6 +187,22 @@ class _Planner:
         over = pc.or_(pc.greater_equal(values, limit), pc.less_equal(values, -limit))
         if pc.any(over).as_py():
             raise self._refuse("holds whole numbers of 18 digits at most")
+        if pc.any(pc.less_equal(values, -limit // 10)).as_py():
+            self._say("has numbers of 19 characters, of which GDAL reads 16 digits,")
+        return values
+
+    def _date(self) -> tuple[pa.DataType, Convert]:
+        if self.format is ExportFormat.CSV:
+            return pa.date32(), _same
+        if self.format in _JSON_FORMATS:
+            return pa.string(), lambda values: values.cast(pa.string())
+        if self.format is ExportFormat.FLATGEOBUF:
+            self._say("becomes a date with a time of midnight")
+        return pa.date32(), self._in_known_years
+
+    def _in_known_years(self, values: pa.Array) -> pa.Array:
+        if has_far_years(values):
+            raise self._refuse("holds the years from 1 to 9999, and a value is of another")
         return values
 
     def _floating(self) -> tuple[pa.DataType, Convert]:
@@ -192,6 +212,8 @@ class _Planner:
         return type_, self._note_missing_numbers
 
     def _note_missing_numbers(self, values: pa.Array) -> pa.Array:
+        if self.format is ExportFormat.SHAPEFILE and is_too_wide(values):
+            raise self._refuse("holds numbers of 23 digits before the point at most")
         if self.format is ExportFormat.GPKG and pc.any(pc.is_nan(values)).as_py():
             self._say("has NaN, which becomes null")
         if self.format in _JSON_FORMATS and not pc.all(pc.is_finite(values)).as_py():
@@ -211,7 +233,7 @@ class _Planner:
         return stored, self._milliseconds
 
     def _milliseconds(self, values: pa.Array) -> pa.Array:
-        kept = as_gdal_keeps(values)
+        kept = as_gdal_keeps(self._in_known_years(values))
         if pc.any(pc.not_equal(kept.cast(pa.int64()), values.cast(pa.int64()))).as_py():
             self._say("is cut to milliseconds, before 1970 to seconds here and there,")
         return kept
@@ -230,6 +252,8 @@ class _Planner:
         longest = pc.max(pc.binary_length(values)).as_py() or 0
         if longest > _LONGEST_SHAPEFILE_TEXT:
             raise self._refuse(f"holds text of 254 bytes at most, and a value has {longest}")
+        if has_trimmed(values):
+            self._say("has text that is empty or has blanks around it, which is null or trimmed")
         return values
 
     def _bytes(self) -> tuple[pa.DataType, Convert]:
@@ -263,21 +287,6 @@ def uuid_text(values: pa.Array) -> pa.Array:
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True)  # noqa: RUF007
     ]
     return pc.binary_join_element_wise(*parts, "-")
-
-
-def as_gdal_keeps(values: pa.Array) -> pa.Array:
-    """Return points in time as GDAL can write them: to the millisecond.
-
-    Before 1970 it turns the last second of a minute into the next minute if it is not
-    a whole one (GDAL 3.12); better to know what it will write than to find out.
-    """
-    micros = np.asarray(values.cast(pa.int64()).fill_null(0))
-    millis = micros // 1000
-    seconds = millis // 1000
-    odd = (micros < 0) & (millis % 1000 != 0) & (seconds % 60 == 59)
-    kept = np.where(odd, (seconds + 1) * 1_000_000, millis * 1000)
-    mask = np.asarray(pc.is_null(values))
-    return pa.array(kept, pa.int64(), mask=mask).cast(values.type)
 
 
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)

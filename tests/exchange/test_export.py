@@ -193,6 +193,44 @@ def test_geojson_is_in_degrees_unless_told(tmp_path: Path) -> None:
     assert "2193" in json.dumps(metres["crs"])
 
 
+def test_geojson_says_what_becomes_of_a_system(tmp_path: Path) -> None:
+    table = pa.table({"geom": points((1_750_000.0, 5_950_000.0))})
+    for extension in (".geojson", ".geojsonl"):
+        (note,) = export(tmp_path / f"a{extension}", table, geometry=POINTS).notes
+        assert "transformed from EPSG:2193 to longitudes and latitudes" in note
+        again = export(tmp_path / f"b{extension}", table, geometry=POINTS, crs="EPSG:4326")
+        assert again.notes == ()
+    with pytest.raises(InvalidArgumentError, match="by lines is in longitudes"):
+        export(tmp_path / "c.geojsonl", table, geometry=POINTS, crs="EPSG:3857")
+    unnamed = "+proj=tmerc +lat_0=1 +lon_0=170 +ellps=bessel"
+    (note,) = export(tmp_path / "c.geojson", table, geometry=POINTS, crs=unnamed).notes
+    assert "has no code" in note
+
+
+@pytest.mark.parametrize("extension", [".geojson", ".geojsonl"])
+def test_dates_of_any_year_are_text_in_geojson(extension: str, tmp_path: Path) -> None:
+    days = pa.array([0, 3_000_000, None, -800_000], pa.date32())
+    export(tmp_path / f"a{extension}", pa.table({"d": days}))
+    text = (tmp_path / f"a{extension}").read_text()
+    assert [each in text for each in ('"1970-01-01"', '"10183-09-21"', '"-0221-09-04"')] == [
+        True
+    ] * 3
+
+
+def test_what_a_shapefile_reads_otherwise_is_noted(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "geom": points(*[(1.0, 2.0)] * 3),
+            "kept": ["a", None, "b c"],
+            "blank": ["a", None, "b "],
+            "empty": ["a", None, ""],
+            "long": [1, None, -(10**17)],
+        }
+    )
+    written = export(tmp_path / "a.shp", table, geometry=LONLAT)
+    assert [line.split("'")[1] for line in written.notes] == ["blank", "empty", "long"]
+
+
 def test_an_unknown_system_cannot_be_transformed(tmp_path: Path) -> None:
     table = pa.table({"geom": points((1.0, 2.0))})
     with pytest.raises(CrsError):
@@ -234,6 +272,10 @@ REFUSED = [
     (".shp", pa.array([b"x"]), "has no bytes"),
     (".shp", pa.array(["x" * 255]), "254 bytes"),
     (".shp", pa.array([10**18]), "18 digits"),
+    (".shp", pa.array([-1.1e23]), "23 digits before the point"),
+    (".shp", pa.array([-719_163], pa.date32()), "years from 1 to 9999"),
+    (".gpkg", pa.array([2_932_897], pa.date32()), "years from 1 to 9999"),
+    (".fgb", pa.array([-(10**17)], pa.timestamp("us")), "years from 1 to 9999"),
     (".gpkg", pa.array(["a\0b"]), "NUL"),
     (".geojson", pa.array(["a\0b"]), "NUL"),
     (".csv", pa.array(["a\0b"]), "NUL"),
