@@ -64,7 +64,7 @@ class Resolution:
     """The row itself, for a single conflict."""
     document: bytes | None = None
     """The row as a GeoJSON feature or as Kart's JSON, for a single conflict; or two features, of
-    which one has another key, under which it stands besides."""
+    which one has another key, under which it stands besides; or none, which deletes the row."""
     renumber: str | None = None
     """`ours` or `theirs`: that side's row gets the next free key, and both rows stand."""
 
@@ -119,7 +119,7 @@ def answer(
 
     `labels` are what they are called in messages; `first_key` is the first free key, and
     `order` the one in which they get keys, where it is not that of their keys; `standing`
-    are the rows that a working copy has, null for none.
+    are the rows that a working copy has.
     """
     type_ = picked.schema.field("result").type
     if not schema.key and resolution.choice not in SIDES:
@@ -129,7 +129,7 @@ def answer(
         )
     renumbered = pa.nulls(len(labels), type_)
     if standing is not None:
-        there = pc.if_else(pc.is_valid(standing), "row", "delete")
+        there = pa.array(["row"] * len(labels), pa.string())
         return {"resolution": there, "result": standing, "renumbered": renumbered}
     if resolution.renumber is not None:
         how = "renumber"
@@ -139,7 +139,8 @@ def answer(
         keys = (first_key or 0) + places
         renumbered = _with_keys(_side(picked, resolution.renumber), schema, keys)
     elif resolution.gives_row:
-        how, (result, renumbered) = "row", _given(picked, schema, resolution, labels)
+        result, renumbered = _given(picked, schema, resolution, labels)
+        how = "delete" if result.null_count == renumbered.null_count == 1 else "row"
     elif resolution.columns:
         how, result = "columns", _mixed(picked, schema, resolution, labels)
     else:
@@ -355,9 +356,9 @@ def parse_rows(data: bytes, schema: Schema, like: pa.StructArray) -> list[pa.Str
         )
     if value.get("type") == "FeatureCollection" and isinstance(value.get("features"), list):
         features = value["features"]
-        if not 1 <= len(features) <= 2 or not all(isinstance(each, dict) for each in features):
+        if len(features) > 2 or not all(isinstance(each, dict) for each in features):
             raise InvalidArgumentError(
-                f"one feature resolves a conflict, or two, and there are {len(features)}"
+                f"two features resolve a conflict at most, and there are {len(features)}"
             )
         return [_parsed_row(each, schema, like) for each in features]
     return [_parsed_row(value, schema, like)]

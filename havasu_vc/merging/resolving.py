@@ -19,6 +19,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     NoConflictError,
     NoWorkingCopyError,
+    RowNotFoundError,
     StateError,
 )
 from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
@@ -132,7 +133,7 @@ def resolve(
             hints=("`havasu-vc create-workingcopy` makes it, before the merge",),
         )
     state = waiting_state(repo)
-    filters = _known(state, filters)
+    filters = _known(state, filters, renumbers=resolution.renumber is not None)
     wanted = parse_filters(filters)
     count = 0
     for each in state.conflicts:
@@ -162,7 +163,7 @@ def _require_numbers(found: DatasetConflicts) -> None:
         )
 
 
-def _known(state: MergeState, filters: Sequence[str]) -> list[str]:
+def _known(state: MergeState, filters: Sequence[str], *, renumbers: bool) -> list[str]:
     """Return filters that each mean a conflict that waits; raises for one that does not."""
     waiting = {each.path: _waiting_labels(each) for each in state.conflicts}
     found = []
@@ -170,13 +171,13 @@ def _known(state: MergeState, filters: Sequence[str]) -> list[str]:
         # `conflicts` prints labels with a colon behind them.
         known = next((t for t in (text, text.removesuffix(":")) if _means(t, waiting)), None)
         if known is None:
-            raise _no_conflict(state, text)
+            raise _no_conflict(state, text, "to be renumbered " if renumbers else "")
         found.append(known)
     return found
 
 
-def _no_conflict(state: MergeState, text: str) -> NoConflictError:
-    """Return the error of a filter that means no conflict that waits."""
+def _no_conflict(state: MergeState, text: str, purpose: str) -> NoConflictError:
+    """Return the error of a filter that means no conflict that waits, for some purpose."""
     every = {
         each.path: (
             frozenset(() if each.rows is None else labels(each.rows).to_pylist()),
@@ -187,7 +188,7 @@ def _no_conflict(state: MergeState, text: str) -> NoConflictError:
     hint = "`havasu-vc conflicts -s` lists what waits"
     if _means(text, every):
         return NoConflictError(f"the conflict {text!r} is resolved already", hints=(hint,))
-    return NoConflictError(f"no conflict that waits is named {text!r}", hints=(hint,))
+    return NoConflictError(f"no conflict that waits {purpose}is named {text!r}", hints=(hint,))
 
 
 def _waiting_labels(found: DatasetConflicts) -> tuple[frozenset[str], frozenset[str]]:
@@ -349,6 +350,7 @@ def _resolve_rows(
     rows = None
     if resolution.choice == WORKING_COPY and standing is not None and schema.key:
         rows = standing(found.path, conflict_keys(picked.to_batches()[0], schema), schema)
+        _require_there(rows, names)
     given = answer(picked, schema, resolution, names, first_key=first, order=order, standing=rows)
     if resolution.gives_row and given["renumbered"].null_count == 0:
         _require_free(repo, state, found, given["renumbered"], schema)
@@ -356,6 +358,16 @@ def _resolve_rows(
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), _put(table.column(at), places, column))
     return replace(found, rows=table), len(places)
+
+
+def _require_there(rows: pa.StructArray, names: Sequence[str]) -> None:
+    """Raise for the first row that is gone from the working copy: a delete is said as such."""
+    if rows.null_count:
+        name = names[pc.is_valid(rows).to_pylist().index(False)]
+        raise RowNotFoundError(
+            f"the working copy has no row for {name}",
+            hints=(f"`havasu-vc resolve {shlex.quote(name)} --with=delete` deletes it",),
+        )
 
 
 def _require_free(

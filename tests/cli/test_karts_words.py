@@ -192,6 +192,14 @@ resolved: conflicts --exit-code
 resolved: resolve table:feature:1 --with=ours
 resolved: merge --continue
 resolved: merge --continue --no-editor
+resolved: merge --continue --no-editor -o json
+resolved: conflicts --exit-code nosuch
+merging: merge --abort -o json
+merging: conflicts --exit-code nosuch
+merging: conflicts -o quiet nosuch
+merging: resolve nosuch --renumber=ours
+merging: resolve table:feature:77 --renumber=theirs
+merging: meta set table title=x --amend
 clean: create-workingcopy
 clean: create-workingcopy other.gpkg
 clean: create-workingcopy --delete-existing other.gpkg

@@ -128,7 +128,12 @@ def conflicts(
     if not count and name == "text":
         last = "" if filters else "; `havasu-vc merge --continue` completes the merge"
         invocation.say(f"No conflicts{last}")
-    return 1 if count and (exit_code or name == "quiet") else 0
+    return int((exit_code or name == "quiet") and (count > 0 or _anything_waits(repo)))
+
+
+def _anything_waits(repo: Repo) -> bool:
+    """Whether a conflict waits that was not asked for: Kart's exit code tells of all."""
+    return is_called_kart() and any(repo.view_conflicts())
 
 
 def _require_one(repo: Repo, filters: Sequence[str]) -> None:
@@ -168,10 +173,11 @@ def _require_one_conflict(repo: Repo, labels: tuple[str, ...]) -> None:
 
 
 def _require_meta_first(repo: Repo, label: str) -> None:
-    """Raise for a row where meta items of its dataset wait, which Kart has decided first."""
+    """Raise for rows where meta items of their dataset wait, which Kart has decided first."""
     path, _, part = label.partition(":")
-    if part.startswith("feature:") and any(each.meta for each in repo.view_conflicts([path])):
-        raise _meta_first(path)
+    for each in () if part.startswith("meta") else repo.view_conflicts():
+        if each.path == path and each.meta:
+            raise _meta_first(path)
 
 
 def _meta_first(path: str) -> StateError:
@@ -241,7 +247,8 @@ def _missing_version(repo: Repo, labels: tuple[str, ...], choice: str | None) ->
     metavar="FILE",
     type=click.File("rb"),
     help="Take the row from FILE, a GeoJSON feature or {column: value}; of a collection of two"
-    " features one may have another key, under which it stands besides. - is stdin.",
+    " features one may have another key, under which it stands besides; one of no feature deletes"
+    " the row. - is stdin.",
 )
 @click.option(
     "--renumber",
@@ -280,9 +287,9 @@ def resolve(
     if not (choice or columns or file or renumber):
         raise click.UsageError("say how: --with, --column, --with-file or --renumber")
     if is_called_kart() and not (renumber or everything):
-        _require_one_conflict(repo, labels)
         if len(labels) == 1:
             _require_meta_first(repo, labels[0])
+        _require_one_conflict(repo, labels)
     if is_called_kart() and renumber:
         _require_rows_alone(repo, labels)
     # Without labels Kart renumbers all that can be.

@@ -87,14 +87,12 @@ def command(
     if several and not ((go_on or abort) and is_called_kart()):
         raise click.UsageError("give a revision to merge, --continue or --abort")
     repo = invocation.open_repo()
-    if abort:
-        repo.abort_merge()
-        invocation.result("havasu.head/v1", head_object(repo))
-        invocation.say("The merge is dropped; HEAD is where it was")
-        tell_update(invocation, repo)
-        return 0
-    if go_on:
-        _continue(invocation, repo, request.message)
+    if abort or go_on:
+        if is_called_kart():
+            # Of these Kart tells in text, whatever form is asked for.
+            invocation = replace(invocation, json=None)
+            click.get_current_context().obj = invocation
+        _abort(invocation, repo) if abort else _continue(invocation, repo, request.message)
         return 0
     if len(revisions) > 1:
         raise InvalidArgumentError(
@@ -201,6 +199,13 @@ def _with_message(repo: Repo, request: MergeRequest, context: MergeContext) -> M
         text = _karts_message(context, request.squash) or text
     lines = ["Changes to be committed:", *merged_lines(repo, planned)]
     return replace(request, message=edit_message(repo.git, lines, text=text))
+
+
+def _abort(invocation: Invocation, repo: Repo) -> None:
+    repo.abort_merge()
+    invocation.result("havasu.head/v1", head_object(repo))
+    invocation.say("The merge is dropped; HEAD is where it was")
+    tell_update(invocation, repo)
 
 
 def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:

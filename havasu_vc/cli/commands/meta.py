@@ -195,6 +195,8 @@ def set_items(
         raise InvalidArgumentError("schema.json says which columns are the key")
     if PRIMARY_KEY in items:
         items["schema.json"] = _keyed(repo, dataset, parse_names([items.pop(PRIMARY_KEY) or ""]))
+    if amend:
+        stop_while_merging(repo.git)
     with repo.amending() if amend else nullcontext() as amended:
         if message is None and amended is not None:
             message = amended.message

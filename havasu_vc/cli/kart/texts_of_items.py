@@ -30,6 +30,17 @@ ITEM_TEXTS: tuple[tuple[str, str, str], ...] = (
         "conflicts are resolved in one way at a time",
         "Illegal usage: '--with' is mutually exclusive with '--with-file'.",
     ),
+    (
+        "resolve",
+        "the working copy has no row for (.+)",
+        r"No feature found at \1 - to resolve a conflict by deleting the feature, use "
+        "--with=delete",
+    ),
+    (
+        "resolve",
+        "no conflict that waits to be renumbered is named '(.+)'",
+        r"No matching conflict(s) found at \1",
+    ),
     ("resolve", "no conflict that waits is named '(.+)'", r"No conflict found at \1"),
     ("resolve", "the conflict '(.+)' is resolved already", r"Conflict at \1 is already resolved"),
     (

@@ -194,6 +194,18 @@ def test_files(run: Run, tmp_path: Path, names: Callable[[], dict[int, str]]) ->
     assert names() == {1: "one", 2: "TWO", 4: "four", 9: "nine"}
 
 
+def test_a_file_of_no_feature_deletes_the_row(
+    run: Run, tmp_path: Path, names: Callable[[], dict[int, str]]
+) -> None:
+    run("merge", "side")
+    file = tmp_path / "none.geojson"
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": []}))
+    succeed(run("resolve", "points:feature:2", "--with-file", file))
+    succeed(run("resolve", "--all", "--with", "ancestor"))
+    succeed(run("merge", "--continue"))
+    assert names() == {1: "one", 4: "four"}
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("key", [3, 7, 90])
 def test_two_features_of_a_file(

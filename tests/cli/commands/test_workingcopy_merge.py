@@ -124,9 +124,22 @@ def test_a_conflict_is_resolved_with_the_row_that_stands_in_the_file(
     assert counts(run) == {}
 
 
-def test_a_row_that_is_gone_from_the_file_resolves_to_none(merging: Path, run: Run) -> None:
+def test_a_row_that_is_gone_from_the_file_is_deleted_by_name_alone(
+    merging: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edit(merging, "DELETE FROM points WHERE id = 1")
-    succeed(run("resolve", "--all", "--with=workingcopy"))
+    refused = run("resolve", "--all", "--with=workingcopy")
+    assert (refused.exit_code, "no row for points:feature:1" in refused.stderr) == (40, True)
+    assert "resolve points:feature:1 --with=delete" in refused.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["/usr/local/bin/kart"])
+        refused = run("resolve", "points:feature:1", "--with=workingcopy")
+    assert (refused.exit_code, refused.stderr) == (
+        40,
+        "Error: No feature found at points:feature:1 - to resolve a conflict by deleting the "
+        "feature, use --with=delete\n",
+    )
+    succeed(run("resolve", "points:feature:1", "--with=delete"))
     succeed(run("merge", "--continue"))
 
     assert rows(merging) == at_head(run) == MERGED[1:]
