@@ -182,8 +182,11 @@ def open_stream(path: str, layer: str, **how: Any) -> Iterator[pa.RecordBatchRea
 
 def write_stream(
     path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], how: Mapping[str, Any]
-) -> None:
-    """Write a layer from a stream of record batches; `how` as in `pyogrio.raw.write_arrow`."""
+) -> list[str]:
+    """Write a layer from a stream of record batches, and return what GDAL warned of.
+
+    `how` is as in `pyogrio.raw.write_arrow`.
+    """
     module = _pyogrio()
     failed: list[BaseException] = []
 
@@ -198,7 +201,8 @@ def write_stream(
     reader = pa.RecordBatchReader.from_batches(schema, kept())
     how, later = _apart(how)
     try:
-        with gdal_errors(path, writing=True):
+        with gdal_errors(path, writing=True), warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always")
             module.raw.write_arrow(reader, path, **how)
     except HavasuError as error:
         if failed and not isinstance(failed[0], GeneratorExit):
@@ -206,6 +210,8 @@ def write_stream(
         raise
     if later:
         _describe(path, how["layer"], later)
+    told = [one for one in raised if issubclass(one.category, RuntimeWarning)]
+    return [str(one.message).replace(path, Path(path).name) for one in told]
 
 
 # Long titles and descriptions of a GeoPackage's layers: GDAL has many copies of each in memory.

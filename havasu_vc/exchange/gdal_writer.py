@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,7 +23,8 @@ from havasu_vc.exchange.export_columns import (
     type_name,
 )
 from havasu_vc.exchange.formats import ExportFormat, GdalForm, format_written
-from havasu_vc.exchange.gdal import write_stream
+from havasu_vc.exchange.gdal import one_line, write_stream
+from havasu_vc.exchange.gdal_keys import free_name, key_plan
 from havasu_vc.exchange.ogr_formats import read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
@@ -34,15 +36,12 @@ from havasu_vc.geo.wkb import layout_column
 from havasu_vc.model import compute as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, is_whole
+from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
 __all__ = [
     "GdalLayer",
-    "KeyPlan",
     "LayerShape",
-    "free_name",
-    "key_plan",
     "layer_shape",
     "write_gdal",
     "write_rows",
@@ -136,7 +135,7 @@ def write_gdal(
         shape, batches = layer_shape(layer.geometries[main], position, batches, format)
     columns = [_column(each, layer, format, notes, shape=shape) for each in layer.schema.fields]
     columns = _renamed(columns, format, notes)
-    plan = key_plan(layer.schema, columns, layer.form, format)
+    plan = key_plan(layer.schema, columns, layer.form, format, notes)
     if shapeless:
         notes.say("the table has no geometries, so no row of the shapefile has a shape")
         nothing = Outgoing("geometry", pa.binary(), _nothing)
@@ -160,8 +159,34 @@ def write_gdal(
     how = _how(layer, format, shape, plan.fid, schema.names)
     if shapeless:
         how |= {"geometry_name": "geometry", "geometry_type": "Unknown", "crs": None}
-    write_stream(str(path), schema, converted(), how)
+    warned = write_stream(str(path), schema, converted(), how)
+    if layer.form.asks_gdal:
+        _tell_warnings(warned, notes)
+    if format is ExportFormat.CSV:
+        notes.say("GDAL writes this CSV, with numbers of 15 digits and times to the millisecond")
     return count[0]
+
+
+_WRONG_VALUE = re.compile(r"is an unexpected value for|not understood")
+_LOST_TEXT = re.compile(r"couldn't be converted correctly from UTF-8 to (\S+?)\.? ")
+_OTHER_TYPE = re.compile(
+    r"geometry of type (.+) is inserted into layer .* of geometry type ([^,]+)"
+)
+
+
+def _tell_warnings(warned: Sequence[str], notes: Notes) -> None:
+    """Say what GDAL warned of where it was asked for something, and refuse what it cannot do."""
+    for line in warned:
+        if found := _LOST_TEXT.search(line):
+            raise InvalidArgumentError(
+                f"a text has characters that {found[1]} has not",
+                hints=("leave ENCODING out: texts are UTF-8 then",),
+            )
+        if _WRONG_VALUE.search(line):
+            raise InvalidArgumentError(f"GDAL: {one_line(ValueError(line))}")
+        if found := _OTHER_TYPE.search(line):
+            line = f"rows of {found[1]} are in a layer that is declared as {found[2]}"
+        notes.say(line)
 
 
 def _nothing(values: pa.Array) -> pa.Array:
@@ -304,7 +329,12 @@ def _how(
     # GDAL takes the names of options in any case, and what is asked for counts.
     given = {name.upper() for name in wanted.layer_options}
     options = {name: text for name, text in options.items() if name.upper() not in given}
-    how["layer_options"] = options | dict(wanted.layer_options)
+    options |= wanted.layer_options
+    if format is ExportFormat.SHAPEFILE:
+        # pyogrio takes it as an argument alone.
+        for name in [name for name in options if name.upper() == "ENCODING"]:
+            how["encoding"] = options.pop(name) or "UTF-8"
+    how["layer_options"] = options
     if wanted.dataset_options:
         how["dataset_options"] = dict(wanted.dataset_options)
     return how
@@ -380,7 +410,7 @@ class LayerShape:
         if self.format in (*_JSON, ExportFormat.SHAPEFILE):
             self._refuse_infinite(wkb)
         if self.format in (*_JSON, *_DECLARED):
-            self._note_empty(wkb)
+            wkb = self._without_empty(wkb)
         if self.format in _DECLARED:
             self._refuse_other(codes)
         return wkb
@@ -401,11 +431,15 @@ class LayerShape:
         notes: Notes = self.geometry.notes
         notes.say(line)
 
-    def _note_empty(self, wkb: pa.Array) -> None:
+    def _without_empty(self, wkb: pa.Array) -> pa.Array:
+        """Return nulls for empty geometries, with which GDAL fails where it does not do so."""
         there = np.asarray(pc.is_valid(wkb))
-        if np.isnan(row_bounds(wkb, "wkb")[there, 0]).any():
-            name = self.geometry.field.name
-            self._say(f"empty geometries of column {name!r} become nulls in {self.format.label}")
+        empty = np.isnan(row_bounds(wkb, "wkb")[:, 0]) & there
+        if not empty.any():
+            return wkb
+        name = self.geometry.field.name
+        self._say(f"empty geometries of column {name!r} become nulls in {self.format.label}")
+        return pc.if_else(pa.array(empty), pa.scalar(None, wkb.type), wkb)
 
     def _refuse_other(self, codes: set[int]) -> None:
         dimensions = {code // 1000 for code in self.codes | codes}
@@ -476,67 +510,4 @@ def _common(codes: set[int], format: ExportFormat) -> str | None:
     families = {(_FAMILIES.get(code % 1000), code // 1000) for code in codes}
     if format is ExportFormat.SHAPEFILE and len(families) == 1:
         return type_name(max(codes)).upper()  # the type of several parts
-    return None
-
-
-# Where the key of a dataset goes in a file of GDAL's: its own number of a row, a column, or both.
-#
-# GDAL calls the number FID. A GeoPackage keeps it as a column, so a key of whole numbers is that
-# column, under its own name, unless whoever exports says otherwise; then it is called `fid`. Other
-# formats count rows themselves.
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPlan:
-    """The columns that are written, and what tells their rows apart."""
-
-    columns: tuple[tuple[int, Outgoing], ...]
-    """Columns, each with the position of the one it is made of."""
-    key: str | None = None
-    """The key of the dataset whose values the format takes for its own."""
-    fid: str | None = None
-    """The name that the column of these has in the file."""
-
-
-def key_plan(
-    schema: Schema, columns: Sequence[Outgoing], form: GdalForm, format: ExportFormat
-) -> KeyPlan:
-    """Return what is written of a key; `columns` are those of the schema, as they go out."""
-    placed = list(enumerate(columns))
-    key = _integer_key(schema)
-    if form.key_as_fid and key is None:
-        raise InvalidArgumentError(
-            "--primary-key-as-fid is not supported for datasets with non-integer primary keys",
-            hints=("leave the option out: the key is a column",),
-        )
-    position = None if key is None else schema.names.index(key)
-    if form.key_as_fid is None and form.key_as_field is None:
-        if position is None or format is not ExportFormat.GPKG:
-            return KeyPlan(tuple(placed))
-        return KeyPlan(tuple(placed), key, columns[position].name)
-    if form.key_as_field is False:
-        keys = {schema.names.index(name) for name in schema.key.names if name in schema.by_name}
-        placed = [each for each in placed if each[0] not in keys]
-    if position is None or form.key_as_fid is False or format is not ExportFormat.GPKG:
-        return KeyPlan(tuple(placed))
-    names = [column.name for _, column in placed]
-    asked = {name.upper(): text for name, text in form.layer_options.items()}.get("FID")
-    fid = asked or ("fid" if columns[position].name.lower() == "fid" else free_name("fid", names))
-    if fid.lower() not in {name.lower() for name in names}:
-        placed.insert(0, (position, replace(columns[position], name=fid)))
-    return KeyPlan(tuple(placed), key, fid)
-
-
-def free_name(wanted: str, names: Sequence[str]) -> str:
-    """Return a name that no column has."""
-    lower = {name.lower() for name in names}
-    candidates = (wanted, f"_{wanted}", *(f"{wanted}_{number}" for number in range(1000)))
-    return next(name for name in candidates if name not in lower)
-
-
-def _integer_key(schema: Schema) -> str | None:
-    """Return the one whole-number column that is the key, if the key is one."""
-    fields = schema.key.fields
-    if len(fields) == 1 and is_whole(fields[0].type):
-        return fields[0].name
     return None

@@ -66,8 +66,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     crs, plain, parquet = request.crs, request.plain, request.parquet
     far = _goes_far(request)
     _check(format, crs=crs, plain=plain, parquet=parquet, part_bytes=request.part_bytes)
-    if request.gdal is not None and format in FOLDER_EXPORTS:
-        raise InvalidArgumentError("options for GDAL go with files that GDAL writes")
+    _check_gdal(request)
     require_other_file(repo, file, ELSEWHERE)
     if format == "geotiff":
         return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
@@ -85,6 +84,9 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
         unknown = [name for name in columns if name not in view.schema.by_name]
         if unknown:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
+        twice = [name for place, name in enumerate(columns) if name in columns[:place]]
+        if twice:
+            raise InvalidArgumentError(f"column {twice[0]!r} is named twice")
         header = replace(header, schema=view.schema.select(tuple(columns)))
     inside = _inside(repo, view)
     if format in _IN_PARTS:
@@ -113,6 +115,19 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     elif inside is not None:
         notes = (*notes, "rows outside of the spatial filter are left out, as Kart does it")
     return ExportResult(str(request.file if far else file), written.rows, notes)
+
+
+def _check_gdal(request: ExportRequest) -> None:
+    gdal = request.gdal
+    if gdal is None:
+        return
+    if request.format in FOLDER_EXPORTS:
+        raise InvalidArgumentError("options for GDAL go with files that GDAL writes")
+    if request.drop_geometry and (gdal.geometry_type or gdal.drop_null or gdal.drop_empty):
+        raise InvalidArgumentError(
+            "with --drop-geometry nothing can be asked of geometries",
+            hints=("leave out --drop-geometry, or the other option for geometries",),
+        )
 
 
 _IN_BUCKETS = ("delta", "iceberg", "iceberg-v3", _PARQUET_DATASET)

@@ -120,6 +120,14 @@ def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> G
     return replace(gdal, layer=gdal.layer or dataset, key_as_field=as_field)
 
 
+def _columns(texts: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns that are named; None where the option is not given."""
+    names = parse_names(texts)
+    if texts and not names:
+        raise click.UsageError("--columns names no column")
+    return names or None
+
+
 @click.command("export", cls=Command)
 @click.argument("dataset", metavar="DATASET[@REV]", shell_complete=complete_datasets)
 @click.argument("file", type=click.Path())
@@ -148,9 +156,7 @@ def _as_karts(gdal: GdalForm, dataset: str, chosen: str | None, file: Path) -> G
         ),
     ),
     crs=Spelt(metavar="CRS"),
-    columns=Spelt(
-        metavar="COLUMN,...", multiple=True, parse=lambda texts: parse_names(texts) or None
-    ),
+    columns=Spelt(metavar="COLUMN,...", multiple=True, parse=_columns),
     part_bytes=Spelt(
         "--part-size", metavar="MIB", type=click.IntRange(min=1), parse=lambda size: size << 20
     ),

@@ -135,6 +135,12 @@ def test_a_csv_has_its_geometries_where_gdal_writes_it(
         ("out.tif", ("--layer", "one"), "without --crs, --plain or options for GDAL"),
         ("out.gpkg", ("--layer", "one", "--changes", "HEAD^?...HEAD"), "with --changes"),
         ("out.gpkg", ("--override-geometry-type", "BLOB"), "is no type of geometries"),
+        ("out.gpkg", ("-dsco", "VERSION=9.9"), "'9.9' is an unexpected value for VERSION"),
+        ("out.csv", ("-lco", "SEPARATOR=NOPE"), "'NOPE' is an unexpected value for SEPARATOR"),
+        ("out.gpkg", ("--drop-geometry", "--drop-null-geometry-features"), "nothing can be asked"),
+        ("out.csv", ("--drop-geometry", "--override-geometry-type", "POINT"), "nothing can be"),
+        ("out.csv", ("--columns", ""), "names no column"),
+        ("out.csv", ("--columns", "id,id"), "column 'id' is named twice"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(
@@ -144,3 +150,37 @@ def test_what_cannot_be_asked_for_is_refused(
     refused = invoke(["-C", places, "export", "places", file, *options])
     assert refused.exit_code == 2 and said in refused.stderr
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("out.gpkg", ("-lco", "NONSENSE=1"), "does not support layer creation option NONSENSE"),
+        ("out.gpkg", ("--override-geometry-type", "POLYGON"), "rows of POINT are in a layer that"),
+        ("out.csv", ("-lco", "SEPARATOR=TAB"), "GDAL writes this CSV, with numbers of 15 digits"),
+        ("out.geojson", ("--primary-key-as-fid", "--no-primary-key-as-field"), "key is a column"),
+        ("out.geojson", ("-lco", "RFC7946=YES"), "empty geometries of column 'shape' become nulls"),
+        ("out.geojson", ("--no-primary-key-as-field",), "the key 'id' is left out of GeoJSON"),
+    ],
+)
+def test_what_gdal_does_otherwise_is_told(
+    places: Path, tmp_path: Path, name: str, options: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / name
+    told = succeed(invoke(["-C", places, "export", "places", file, *options])).stderr
+    assert said in told
+    assert ("one" in file.read_text()) if name != "out.gpkg" else file.exists()
+    if "--primary-key-as-fid" in options:
+        assert ids(file) == [1, 2, 3, 4]
+
+
+def test_a_shapefile_is_in_the_encoding_that_is_asked_for(places: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text("id,name,shape\n1,été,POINT (1 2)\n")
+    options = ("--primary-key", "id", "--csv-wkt", "shape", "--crs", "EPSG:4326")
+    succeed(invoke(["-C", places, "import", tmp_path / "more.csv", *options]))
+    file = tmp_path / "out.shp"
+    refused = invoke(["-C", places, "export", "more", file, "-lco", "ENCODING=ASCII"])
+    assert refused.exit_code == 2 and "characters that ASCII has not" in refused.stderr
+    assert not file.exists()
+    succeed(invoke(["-C", places, "export", "more", file, "-lco", "encoding=CP1252"]))
+    assert "été".encode("cp1252") in file.with_suffix(".dbf").read_bytes()
