@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 _DRIVERS = ("GPKG", "SHP", "ESRI SHAPEFILE", "OGR")
+_OPEN_RANGE = re.compile(r"\.\.\.?|(?!HEAD).+(?<!\.)\.\.|\.\.(?!\.).+")
+"""Ranges that lack a side, which Kart takes for none: but of `...`, and behind HEAD."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -239,9 +241,7 @@ def revisions_and_filters(
     """Return the revisions and the filters that the person gave."""
     after = after_dashes(context)
     for each in arguments[:1]:
-        # `..` of a path would be a range of revisions.
-        if context.info_name == "diff" and each.startswith("..") and os.path.isfile(each):
-            raise InvalidArgumentError(f"{each!r} is a file", hints=(_of_copies(each),))
+        _require_range(context, each, alone=after is None)
 
     def is_revision(text: str) -> bool:
         if text in ("HEAD", "[EMPTY]"):
@@ -293,6 +293,15 @@ def revisions_and_filters(
     tell_how_to_part(assumed)
     require_filters_of_kart(given)
     return revisions, filters
+
+
+def _require_range(context: click.Context, text: str, *, alone: bool) -> None:
+    """Raise for what looks like a range of revisions and is none."""
+    # `..` of a path would be one.
+    if context.info_name == "diff" and text.startswith("..") and os.path.isfile(text):
+        raise InvalidArgumentError(f"{text!r} is a file", hints=(_of_copies(text),))
+    if alone and is_called_kart() and _OPEN_RANGE.fullmatch(text):
+        raise InvalidArgumentError(f"{text!r} is neither a revision nor a dataset")
 
 
 def _require_no_path_of_head(repo: Repo, filters: Sequence[str]) -> None:

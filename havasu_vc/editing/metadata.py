@@ -13,7 +13,12 @@ from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.tile_sets import is_tile_set, item_document, items_of
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
+from havasu_vc.errors import (
+    CrsError,
+    InvalidArgumentError,
+    NotFoundError,
+    SchemaViolationError,
+)
 from havasu_vc.model.evolution import check_evolution
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
@@ -116,13 +121,17 @@ def meta_documents(
     """
     documents: dict[str, bytes | None] = {}
     schema = view.schema
+    if "schema.json" in items:
+        schema = _schema(view, items["schema.json"], keep_ids=keep_ids)
     for name, value in items.items():
         if name == "schema.json":
-            schema = _schema(view, value, keep_ids=keep_ids)
-        elif name in TEXTS:
+            continue
+        if name in TEXTS:
             documents[f"meta/{name}"] = None if value is None else _text(name, value)
         elif _CRS_ITEM.fullmatch(name) and unsafe_reason(name) is None:
-            documents[f"meta/{name}"] = None if value is None else _crs(value, view)
+            documents[f"meta/{name}"] = (
+                None if value is None else _crs_item(name, value, view, schema)
+            )
         elif view.takes_item(name):
             documents[f"meta/{name}"] = None if value is None else _other_item(name, value)
         else:
@@ -151,9 +160,9 @@ def _schema(view: Dataset, value: Any, *, keep_ids: bool) -> Schema:
             raise SchemaViolationError("the schema nests too deeply") from error
         except ValueError as error:
             raise SchemaViolationError(f"the schema is not JSON: {error}") from error
-    if not isinstance(value, list):
+    if not isinstance(value, list) or not value:
         raise SchemaViolationError(
-            "a schema is a list of columns",
+            f"the schema of {view.path} can only be a list of columns",
             hints=("`havasu-vc meta get DATASET schema.json` shows the form",),
         )
     schema = view.schema_of_items(value, keep_ids=keep_ids)
@@ -195,6 +204,21 @@ def _crs(value: Any, view: Dataset) -> bytes:
     if not isinstance(value, str):
         raise InvalidArgumentError("a CRS is its definition as WKT")
     return view.crs_item(value)
+
+
+def _crs_item(name: str, value: Any, view: Dataset, schema: Schema) -> bytes:
+    """Return a definition as it is kept: any text where Kart takes it and no column is in it."""
+    try:
+        return _crs(value, view)
+    except CrsError:
+        if any(name == f"crs/{crs}.wkt" for crs in _systems(schema)) or not view.takes_item(name):
+            raise
+    return _text(name, f"{value.rstrip()}\n")
+
+
+def _systems(schema: Schema) -> set[str | None]:
+    """Return the names of the reference systems that columns are in."""
+    return {None if each.geometry is None else each.geometry.crs for each in schema.geometries}
 
 
 def _other_item(name: str, value: Any) -> bytes:

@@ -8,7 +8,7 @@ only what differs is written; columns that it does not have keep their values.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.diffs import meta_changes
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, keys_batch, parse_filters
@@ -305,7 +305,7 @@ def _changes(
     if filter_.keys is None:
         batches: Iterator[ChangeBatch] = row_changes(old, new, engine)
     else:
-        keys = keys_batch(sorted(filter_.keys), old.schema)
+        keys = _keys(filter_.keys, old)
         named = ChosenRows(keys, old.schema, engine)
         mine, other = named.rows(old), named.rows(new)
         if not mine.num_rows and not other.num_rows:
@@ -315,6 +315,17 @@ def _changes(
         batches = pair_rows(mine, other, old.schema, new.schema)
     for batch in batches:
         yield _in_columns(batch, old.schema, new.schema, schema, chosen)
+
+
+def _keys(texts: Collection[str], view: Dataset) -> pa.RecordBatch:
+    """Return keys that are named; in Kart's datasets what cannot be one is that of no row."""
+    try:
+        return keys_batch(sorted(texts), view.schema)
+    except InvalidArgumentError as error:
+        if view.marker not in KART_MARKERS:
+            raise
+        what = f"{view.path} has no row {min(texts)}, neither now nor then"
+        raise RowNotFoundError(what) from error
 
 
 def _in_columns(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.fetching import parse_box as parse_box
     from havasu_vc.sharing.fetching import remotes as remotes
     from havasu_vc.sharing.fetching import upstream_of as upstream_of
+    from havasu_vc.sharing.pushing import PushResult as PushResult
     from havasu_vc.sharing.pushing import RemoteFetcher as RemoteFetcher
     from havasu_vc.sharing.pushing import push as push
     from havasu_vc.sharing.pushing import push_data as push_data
@@ -75,7 +76,7 @@ __getattr__ = loads(
             "remotes",
             "upstream_of",
         ],
-        "pushing": ["RemoteFetcher", "push", "push_data"],
+        "pushing": ["PushResult", "RemoteFetcher", "push", "push_data"],
         "receiving": ["check_received"],
         "requests": [
             "CloneRequest",

@@ -23,6 +23,7 @@ from havasu_vc.errors import (
     CorruptDatasetError,
     DataFileNotFoundError,
     HavasuError,
+    InvalidArgumentError,
     NotFoundError,
     StateError,
     StorageError,
@@ -96,6 +97,8 @@ class PushResult:
     """The branches here that follow one there from now on, and which one."""
     same: tuple[str, ...] = ()
     """The words of git on each ref that is there already."""
+    seen: tuple[str, ...] = ()
+    """The refs here that say where those of the remote are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ class _Update:
 def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     """Send data, then move the remote's refs."""
     set_up(repo)
+    if request.remote == "":
+        raise InvalidArgumentError("an empty text is no remote")
     name = request.remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name, push=True))
     arguments = [*request.options, "--", name, *request.refspecs]
@@ -137,7 +142,8 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         late = _sent_late(repo, name, [update.commit for update in updates if update.commit])
         _note_moved(repo, name, updates)
         followed = _follow(repo, request, name, updates)
-        return PushResult(shown, (), len(late), total_size(late), followed, same)
+        seen = _seen(repo, name, updates)
+        return PushResult(shown, (), len(late), total_size(late), followed, same, seen)
     wanted = sorted({update.commit for update in changes if update.commit})
     with _sent(repo, name, wanted, allow_broken=request.allow_broken) as (sent, claim):
         # From here on refs may move even if nobody is told so.
@@ -155,7 +161,8 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     _note_moved(repo, name, changes)
     followed = _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
-    return PushResult(shown, lines, len(sent), total_size(sent), followed, same)
+    seen = _seen(repo, name, updates)
+    return PushResult(shown, lines, len(sent), total_size(sent), followed, same, seen)
 
 
 def _named(error: StateError, changes: Sequence[_Update]) -> StateError:
@@ -384,15 +391,19 @@ def _move_refs(
 
 def _note_moved(repo: OpenRepo, name: str, updates: Sequence[_Update]) -> None:
     """Note where branches of a remote are now, where a git that was stopped has not."""
-    if f"+refs/heads/*:refs/remotes/{name}/*" not in repo.git.config.all(f"remote.{name}.fetch"):
-        return
     for update in updates:
-        branch = update.target.removeprefix("refs/heads/")
-        seen = f"refs/remotes/{name}/{branch}"
-        if not update.commit or branch == update.target:
-            continue
-        if read_ref(repo.git, seen) != update.commit:
-            repo.git.git("update-ref", "-m", "update by push", seen, update.commit)
+        for seen in _seen(repo, name, [update]) if update.commit else ():
+            if read_ref(repo.git, seen) != update.commit:
+                repo.git.git("update-ref", "-m", "update by push", seen, update.commit)
+
+
+def _seen(repo: OpenRepo, name: str, updates: Sequence[_Update]) -> tuple[str, ...]:
+    """Return the refs here that say where branches of a remote are, in the order of names."""
+    if f"+refs/heads/*:refs/remotes/{name}/*" not in repo.git.config.all(f"remote.{name}.fetch"):
+        return ()
+    prefix = "refs/heads/"
+    targets = sorted(each.target for each in updates if each.target.startswith(prefix))
+    return tuple(f"refs/remotes/{name}/{each.removeprefix(prefix)}" for each in targets)
 
 
 def _freed(repo: OpenRepo, name: str, answer: GitResult) -> bool:

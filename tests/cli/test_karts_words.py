@@ -822,6 +822,29 @@ edited: diff v1^{tree} table:feature:1 -o json
 edited: diff v1^{tree} -o json-lines
 edited: diff nosuch^{tree}
 files: diff v1^{tree}
+clean: restore -s HEAD^ table:nosuch
+clean: restore -s HEAD^ table:feature:nosuch
+empty: commit-files -m x a=b
+clean: meta set table crs/x.wkt=nosuch
+mixed: meta set places crs/EPSG:9999.wkt=nosuch
+clean: meta set table schema.json=
+clean: meta set table schema.json={}
+clean: meta set table foo=
+remote: push --force-with-lease=x:y
+remote: push --force-with-lease=main
+remote: push --force-with-lease=main:v1 origin main
+remote: push ''
+remote: push -v origin main :easy
+remote: push -v --porcelain origin main
+remote: push -q origin main
+remote: push origin HEAD^:main -f
+clean: diff HEAD^...HEAD table:999
+mixed: diff ..
+mixed: log ...
+mixed: show ..
+mixed: diff t1..
+clean: import ../edited/copy.gpkg table:a/../b
+clean: import ../edited/copy.gpkg table:a./b
 """
 
 

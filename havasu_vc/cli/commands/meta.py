@@ -28,6 +28,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     NoChangesError,
     NotFoundError,
+    NotYetSupportedError,
     RevisionNotFoundError,
     StorageError,
 )
@@ -43,7 +44,6 @@ PRIMARY_KEY = "primary-key"
 """Stands for the columns of `schema.json` that are the key."""
 MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
-_TEXTS = {"title", "description"}
 """Texts that any dataset may have."""
 _PERHAPS = re.compile(r"title|description|tags\.json|crs/[^/]+\.wkt")
 """Names of meta items that any dataset may have, and that are null in Kart where it has none."""
@@ -227,7 +227,7 @@ def _keyed(repo: Repo, dataset: str, names: Sequence[str]) -> list[dict[str, Any
 
 
 def _value(repo: Repo, name: str, text: str) -> Any:
-    if not text and repo.git.follows_kart and name in _TEXTS:
+    if not text and repo.git.follows_kart:
         return None  # Kart takes the item away
     if text.startswith("@"):
         text = _read(Path(text[1:]))
@@ -291,6 +291,8 @@ def commit_files(
         path, text = parse_assignment(assignment)
         data = read_value(Path(text[1:])) if text.startswith("@") else text.encode()
         files[path] = None if remove_empty_files and not data else data
+    if is_called_kart() and repo.head().commit is None:
+        raise NotYetSupportedError("a first commit of files alone is not made, called kart")
     with repo.amending(ref) if amend else nullcontext() as amended:
         text = message or (amended.message if amended is not None else "")
         result = repo.commit_files(files, text, ref=ref, allow_empty=allow_empty)

@@ -30,9 +30,11 @@ from havasu_vc.sharing import FetchRequest, PushRequest
 
 if TYPE_CHECKING:
     from havasu_vc.cli.forms.results import Fetched, Pushed, PushedRef, Remote
-    from havasu_vc.sharing import FetchResult
+    from havasu_vc.sharing import FetchResult, PushResult
 
 __all__ = ["fetch", "fetch_object", "pull", "push", "remote", "tell_fetch"]
+
+_LEASE = "--force-with-lease"
 
 
 @click.command("remote", cls=Command, context_settings={"ignore_unknown_options": True})
@@ -284,12 +286,26 @@ def _rebases(repo: Repo) -> str | None:
     return known.get(value.lower(), "true")
 
 
-@click.command("push", cls=Command)
+class _Push(Command):
+    """The command `push`, of which a lease may have a value behind `=` alone, as in git."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give a lease without a value the empty one."""
+        return super().parse_args(ctx, [f"{arg}=" if arg == _LEASE else arg for arg in args])
+
+
+@click.command("push", cls=_Push)
 @click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1, shell_complete=complete_branches)
 @click.option("-u", "--set-upstream", is_flag=True, help="Follow the branch from now on.")
 @click.option("-f", "--force", is_flag=True, help="Move branches whatever they have.")
-@click.option("--force-with-lease", is_flag=True, help="The same, unless others moved them.")
+@click.option(
+    _LEASE,
+    "leases",
+    metavar="[=BRANCH[:COMMIT]]",
+    multiple=True,
+    help="The same, unless others moved them: one of them, or from where it should be.",
+)
 @click.option("--tags", is_flag=True, help="Push all tags.")
 @click.option("--all", "every", is_flag=True, help="Push all branches.")
 @click.option(
@@ -305,7 +321,13 @@ def _rebases(repo: Repo) -> str | None:
 @json_option
 @click.pass_obj
 def push(
-    invocation: Invocation, /, request: PushRequest, porcelain: bool, verbose: bool, **flags: bool
+    invocation: Invocation,
+    /,
+    request: PushRequest,
+    porcelain: bool,
+    verbose: bool,
+    leases: tuple[str, ...],
+    **flags: bool,
 ) -> None:
     """Send commits to REMOTE: the data files that they name, then the branches.
 
@@ -313,7 +335,8 @@ def push(
     a broken dataset are refused.
     """
     flags["all"] = flags.pop("every")
-    options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
+    options = [f"--{name.replace('_', '-')}" for name, given in flags.items() if given]
+    options += [f"{_LEASE}={lease}" if lease else _LEASE for lease in leases]
     repo = invocation.open_repo(rows=False)
     try:
         result = repo.push.by(replace(request, options=options))
@@ -342,25 +365,33 @@ def push(
             "Done",
         ):
             click.echo("\t".join(map(visible, line.split("\t"))))
+        _tell_seen(invocation, result, verbose=verbose)
         return
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
-    same = [_ref(line) for line in result.same] if verbose else []
-    if not result.refs:
-        if same:
-            invocation.say(f"To {result.remote}", aside=True)
-        for line in _moved(same):
+    _tell_push(invocation, result, tried=request.dry_run, verbose=verbose)
+
+
+def _tell_push(invocation: Invocation, result: PushResult, *, tried: bool, verbose: bool) -> None:
+    """Tell which refs moved, and with `verbose` which ones were there already."""
+    shown = [*(result.same if verbose else ()), *result.refs]
+    quiet = is_called_kart() and not invocation.progress  # which Kart tells git to be
+    if shown and not (quiet and result.refs):
+        verb = "Would push to" if tried and result.refs else "To"
+        invocation.say(f"{verb} {result.remote}", aside=True)
+        for line in _moved([_ref(each) for each in shown]):
             invocation.say(line, aside=True)
-        if result.files:
-            invocation.say(f"Its commits were at {result.remote} already, without that data")
-            return
+        _tell_seen(invocation, result, verbose=verbose)
+    if not result.refs and result.files:
+        invocation.say(f"Its commits were at {result.remote} already, without that data")
+    elif not (result.refs or quiet):
         invocation.say(f"Everything is at {result.remote} already", aside=True)
-        return
-    if is_called_kart() and not invocation.progress:
-        return  # git is told to be quiet
-    invocation.say(f"{'Would push to' if request.dry_run else 'To'} {result.remote}", aside=True)
-    for line in _moved([*same, *refs]):
-        invocation.say(line, aside=True)
+
+
+def _tell_seen(invocation: Invocation, result: PushResult, *, verbose: bool) -> None:
+    """Tell, as git does, which refs here say where those of the remote are."""
+    for ref in result.seen if verbose else ():
+        invocation.say(f"updating local tracking ref '{ref}'", aside=True)
 
 
 def _said(lines: Sequence[str], *, verbose: bool) -> list[str]:
@@ -369,7 +400,9 @@ def _said(lines: Sequence[str], *, verbose: bool) -> list[str]:
     others = [line for line in lines if "\t" not in line and line != "Done"]
     others = [line for line in others if verbose or not line.startswith("Pushing to ")]
     to = [line for line in others if line.startswith("To ")]
-    return [*to, *_moved(refs), *(line for line in others if line not in to)]
+    far = [line for line in others if line.startswith("remote: ") or line == "remote:"]
+    rest = [line for line in others if line not in (*to, *far)]
+    return [*far, *to, *_moved(refs), *rest]
 
 
 def _moved(refs: Sequence[PushedRef]) -> list[str]:

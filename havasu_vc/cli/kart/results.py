@@ -30,6 +30,8 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"Note: Warning: inserted rows have keys of rows outside .* committed\. (In dataset .*)",
         rf"{OF_HIDDEN}\n  \1\n{HOW_TO_GO_ON}",
     ),
+    ("diff show", r"Note: .+ has no row .+", ""),
+    ("import", "Note: .+ is new: there was no dataset of that name to replace", ""),
     ("merge pull", r"  \S.*: (?!.*conflict).+", ""),
     ("restore", r"  \S.*: .+", ""),
     ("merge", "The merge is dropped; HEAD is where it was", ""),

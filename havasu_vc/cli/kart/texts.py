@@ -162,6 +162,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "commit-files",
+        "a first commit of files alone is not made, called kart",
+        "Sorry, using `kart commit-files` to create the initial commit is not yet supported",
+    ),
+    (
+        "commit-files",
         "the commit has no message: -m gives one",
         "Aborting commit due to empty commit message.",
     ),
@@ -290,7 +295,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "import",
-        "'(.+)' cannot be used as a name: '.+' begins with a dot",
+        r"'(.+)' cannot be used as a name: (?:it holds '\.\.?'|'.+' (?:begins|ends) with a dot)",
         r"Dataset path '\1' may not contain a component starting or ending with a '.'",
     ),
     (

@@ -28,6 +28,11 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "push",
+        "an empty text is no remote",
+        "fatal: no path specified; see 'git help pull' for valid url syntax",
+    ),
+    (
+        "push",
         "there is no remote",
         "fatal: No configured push destination.\nEither specify the URL from the command-line or "
         "configure a remote repository using\n\n    git remote add <name> <url>\n\nand then push "
@@ -86,7 +91,7 @@ GIT_TEXTS: tuple[tuple[str, str, str], ...] = (
     ("tag", r"there is a tag '(.+)' already", r"fatal: tag '\1' already exists"),
     (
         "fetch push pull",
-        r"git says: (src refspec .+|failed to push .+|unable to delete .+)",
+        "git says: (src refspec .+|failed to push .+|unable to delete .+|cannot parse expected .+)",
         r"error: \1",
     ),
     ("fetch push pull", r"git says: (.+)", r"fatal: \1"),

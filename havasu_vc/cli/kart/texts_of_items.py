@@ -76,6 +76,11 @@ ITEM_TEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "meta",
+        "the schema of (.+) can only be a list of columns",
+        r"Patch creates dataset '\1' which already exists in this repository",
+    ),
+    (
+        "meta",
         r"the value of (\S+) is not JSON: (.*)",
         r"Invalid value: \1 is not valid JSON:\n\2",
     ),

@@ -95,7 +95,7 @@ HIDDEN_FOLDERS = ("legend/", "metadata/")
 OLD_METADATA = "metadata/dataset.json"
 _TRIED = 4
 """So many trees that were counted last may be those that this one came of."""
-_ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+_ITEM = re.compile(r"(crs/(?=[^/]+$)[A-Za-z0-9:]*)?[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
-from tests.cli.conftest import Run, succeed
+from tests.cli.conftest import Run, invoke, succeed
 
 
 def get(run: Run, *names: str) -> dict[str, Any]:
@@ -104,3 +105,28 @@ def test_a_key_that_is_not_unique_is_refused(run: Run, csv_file: Path) -> None:
     refused = run("meta", "set", "twice", "primary-key=id")
     assert refused.exit_code == 23 and "Traceback" not in refused.output
     assert "key: none" in succeed(run("describe", "twice")).stdout
+
+
+def test_a_definition_that_no_column_is_in_is_any_text_in_karts_repositories(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "places.csv").write_text("id,geom\n1,POINT(1 2)\n")
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", "--kart", repo]))
+    geometry = ("--csv-wkt", "geom", "--crs", "EPSG:4326")
+    source = tmp_path / "places.csv"
+    succeed(invoke(["-C", repo, "import", source, "--primary-key", "id", *geometry]))
+
+    def run(*words: str) -> Result:
+        return invoke(["-C", repo, "meta", "set", "places", *words])
+
+    succeed(run("crs/mine:1.wkt=some text"))
+    found = json.loads(succeed(invoke(["-C", repo, "meta", "get", "places", "-o", "json"])).stdout)
+    assert found["places"]["crs/mine:1.wkt"] == "some text\n"
+    used = run("crs/EPSG:4326.wkt=some text")
+    assert used.exit_code and "is not a coordinate reference system" in used.stderr
+    # An item is taken away by an empty text, as in Kart.
+    succeed(run("crs/mine:1.wkt=", "note=x"))
+    succeed(run("note="))
+    found = json.loads(succeed(invoke(["-C", repo, "meta", "get", "places", "-o", "json"])).stdout)
+    assert found["places"].keys() == {"schema.json", "crs/EPSG:4326.wkt"}

@@ -37,6 +37,21 @@ def test_push_tells_what_went(repo: Path, run: Run, tmp_path: Path) -> None:
     assert run_git("rev-parse", "--abbrev-ref", "@{upstream}", cwd=repo) == "origin/main"
 
 
+def test_a_lease_may_say_where_a_branch_there_should_be(server: Path, run: Run, repo: Path) -> None:
+    first = run_git("rev-parse", "HEAD", cwd=repo)
+    run_git("commit", "--allow-empty", "-m", "Second", cwd=repo)
+    second = run_git("rev-parse", "HEAD", cwd=repo)
+    succeed(run("push"))
+    run_git("reset", "--soft", "HEAD^", cwd=repo)
+
+    wrong = run("push", f"--force-with-lease=main:{first}", "origin", "main")
+    assert wrong.exit_code and "has commits that are not here" in wrong.stderr
+    told = succeed(run("push", "-v", f"--force-with-lease=main:{second}", "origin", "main")).stderr
+    assert told.endswith("updating local tracking ref 'refs/remotes/origin/main'\n")
+    assert run_git("rev-parse", "main", cwd=server) == first
+    assert run("push", "").stderr.startswith("Error: an empty text is no remote\n")
+
+
 def test_what_a_server_and_hooks_say_is_told(server: Path, run: Run, repo: Path) -> None:
     """A host answers a push with where to open a pull request, and a refusal with its reason."""
     write_hook(server, "post-receive", "echo Open a pull request:; echo https://host/new >&2")
@@ -73,10 +88,10 @@ def test_called_kart_a_push_that_is_refused_is_told_as_git_tells_it(
     refused = run("push", "origin", "main:new")
 
     assert refused.exit_code == 1
-    first, *others = refused.stderr.splitlines()
-    assert first == f"To {server}" and [line.rstrip() for line in others] == [
-        " ! [remote rejected] main -> new (pre-receive hook declined)",
+    assert [line.rstrip() for line in refused.stderr.splitlines()] == [
         "remote: no pushes on Sundays",
+        f"To {server}",
+        " ! [remote rejected] main -> new (pre-receive hook declined)",
         f"error: failed to push some refs to '{server}'",
     ]
 
