@@ -24,12 +24,21 @@ from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError,
 from havasu_vc.exchange.dbf import text_encoding
 from havasu_vc.exchange.ogr_formats import OF_PEOPLE, read_only
 
-__all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
+__all__ = [
+    "gdal_errors",
+    "list_layers",
+    "one_line",
+    "open_stream",
+    "read_info",
+    "warned_of",
+    "write_stream",
+]
 
 _NOWHERE = "http://127.0.0.1:9"
 _SHAPES = ".shp"
 _MEASURED = re.compile(r"Measured \(M\) geometry types .* Original type '([^']+)'")
 _NOISE = (
+    (re.compile(r"Failed to read GeoJSON data; *"), ""),
     (re.compile(r"; ?It might help to specify the correct driver.*", re.S), ""),
     (re.compile(r"sqlite3_\w+\(.*?\) failed: ", re.S), ""),
     (re.compile(r"'[^']*' not recognized as being in a supported file format\.?"), "not readable"),
@@ -178,6 +187,17 @@ def open_stream(path: str, layer: str, **how: Any) -> Iterator[pa.RecordBatchRea
         how |= _opening(path)
         with module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader):
             yield reader
+
+
+def warned_of(path: str, layer: str, **how: Any) -> list[str]:
+    """Return what GDAL warns of where a layer is read; `how` as in `open_stream`."""
+    module = _pyogrio()
+    with gdal_errors(path), warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        with module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader):
+            for _ in reader:
+                pass
+    return [str(one.message) for one in raised if issubclass(one.category, RuntimeWarning)]
 
 
 def write_stream(

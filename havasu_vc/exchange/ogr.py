@@ -21,6 +21,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.dbf import WantedColumn, check_attributes, long_numbers
 from havasu_vc.exchange.gdal import open_stream, read_info
+from havasu_vc.exchange.geojson_checks import check_geojson, refuse_lost_geometries
 from havasu_vc.exchange.gpkg_words import (
     declared_key,
     own_lengths,
@@ -103,6 +104,8 @@ class _Reading:
     """Checks that values of a GeoPackage are held against."""
     attributes: tuple[WantedColumn, ...] = ()
     """Columns of a shapefile, which its .dbf file is asked of."""
+    json: bool = False
+    """Whether it is GeoJSON, of which GDAL reads geometries that it does not know as nulls."""
     as_multi: bool = False
     """Whether geometries of one part become such of several parts."""
     known: tuple[tuple[str, Type], ...] = ()
@@ -230,6 +233,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
     with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
         arrow = own_types(file, layer, reader.schema)
+    check_geojson(file, layer, info, arrow, has_crs=options.crs is not None)
     fid, geometry, names = _column_names(file, info, arrow)
     fields = tuple(str(name) for name in info["fields"])
     times = judge_times(file, layer, arrow, fields)
@@ -262,6 +266,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
         attributes=_attributes(file, arrow, fields),
+        json=file.driver in ("GeoJSON", "GeoJSONSeq"),
         as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
@@ -380,7 +385,7 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
     wanted = reading.layout.schema.names
     refuse_odd_values(reading.path, reading.layer, reading.checks, where)
     blanks = check_attributes(reading.path, reading.shown_path, reading.attributes)
-    rows = 0
+    rows, nulls = 0, 0
     with open_stream(reading.path, reading.layer, **how) as reader:
         for batch in reader:
             absent = {name: rows_of[rows:][: len(batch)] for name, rows_of in blanks.items()}
@@ -394,9 +399,12 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
             columns = read_as_known(columns, reading.known)
             for name, _ in reading.layout.encodings:
                 columns[name] = _no_bytes_as_null(columns[name])
+                nulls += columns[name].null_count
                 if reading.as_multi:
                     columns[name] = _several_parts(columns[name])
             yield pa.RecordBatch.from_arrays([columns[name] for name in wanted], list(wanted))
+    if reading.json and nulls:
+        refuse_lost_geometries(reading.path, reading.shown_path, nulls)
     if reading.rows is not None and rows != reading.rows:
         raise cut_short(reading.shown_path, f"{rows} of its {reading.rows} rows are there")
 
