@@ -38,13 +38,14 @@ _MEND = ("mend it in the file",)
 
 def check_geojson(
     file: VectorFile, layer: str, info: Mapping[str, Any], arrow: pa.Schema, *, has_crs: bool
-) -> None:
+) -> bool:
     """Refuse a layer of GeoJSON of which GDAL would read other values than it has.
 
-    `has_crs` says whether its reference system is told beside it. Raises `InvalidFileError`.
+    Returns whether it is GeoJSON at all. `has_crs` says whether its reference system is
+    told beside it. Raises `InvalidFileError`.
     """
     if file.driver not in _DRIVERS:
-        return
+        return False
     with _bytes(file.path) as data:
         if _NUL.search(data):
             raise _refusal(file, "a text has a NUL character, where it would be cut")
@@ -58,6 +59,7 @@ def check_geojson(
                 raise _refusal(file, f"{odd} is no day, and GDAL makes another of it")
         if file.driver == "GeoJSON" and not has_crs and str(info["crs"] or "") in _DEGREES:
             _refuse_unknown_crs(file, data)
+    return True
 
 
 @contextmanager

@@ -226,14 +226,18 @@ def _ordered(
     return known + [name for name in fields if name not in first]
 
 
-def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
-    """Open one layer of a file whose format is known."""
-    info = _info(file, layer)
+def _columns_of(file: VectorFile, layer: str, info: Mapping[str, Any]) -> pa.Schema:
     # GeoJSON may take an attribute `id` for the feature id too, and would give it twice.
     own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
     with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
-        arrow = own_types(file, layer, reader.schema)
-    check_geojson(file, layer, info, arrow, has_crs=options.crs is not None)
+        return own_types(file, layer, reader.schema)
+
+
+def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
+    """Open one layer of a file whose format is known."""
+    info = _info(file, layer)
+    arrow = _columns_of(file, layer, info)
+    json = check_geojson(file, layer, info, arrow, has_crs=options.crs is not None)
     fid, geometry, names = _column_names(file, info, arrow)
     fields = tuple(str(name) for name in info["fields"])
     times = judge_times(file, layer, arrow, fields)
@@ -266,7 +270,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
         attributes=_attributes(file, arrow, fields),
-        json=file.driver in ("GeoJSON", "GeoJSONSeq"),
+        json=json,
         as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
