@@ -120,11 +120,16 @@ def _like(found: re.Match[str], path: str, text: str) -> Sequence[str]:
     return like_command(found[1], path)
 
 
-def karts_usage(path: str) -> Sequence[str]:
+def karts_usage(path: str, error: BaseException) -> Sequence[str]:
     """Return the lines that begin Kart's error of how a command was used."""
-    from havasu_vc.cli.kart.options import usage_lines
+    from havasu_vc.cli.kart.options import lines_without_source, usage_lines
 
-    return usage_lines(path)
+    if isinstance(error, click.BadOptionUsage):
+        return ()  # what reads options tells of their values before it knows the command
+    by_name = next((name for name in ("table-export", "table-import") if name in sys.argv), None)
+    if path == "import" and str(error).startswith("Missing argument"):
+        return lines_without_source(by_name)
+    return usage_lines(path, by_name)
 
 
 def unknown_option(error: click.NoSuchOption) -> str:

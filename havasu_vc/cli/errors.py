@@ -137,7 +137,7 @@ def report(
     path = None if command is None else _path(command)
     lines = error_lines(error, path)
     if code == _OF_USAGE and is_called_kart() and not lines[0].startswith(_GITS):
-        lines = [*karts_usage(path or ""), *lines]
+        lines = [*karts_usage(path or "", error), *lines]
     for line in lines:
         click.echo(line, err=True)
     if verbose:

@@ -132,6 +132,7 @@ PARTS_OF_NEEDLESS: Mapping[str, Sequence[str]] = MappingProxyType(
 OF_KART_ALONE = ("ext-run", "lfs")
 """Commands that are there where this program is called `kart`."""
 
+_OF_TILES = ("point-cloud-import", "raster-import")
 _WORKS = "`git {}` works in this repository"
 GIT_VERBS: Mapping[str, str] = MappingProxyType(
     {
@@ -247,6 +248,8 @@ def _unknown(name: str) -> str:
 
     if (instead := GIT_VERBS.get(name)) is not None:
         return f"there is no command {name!r}; {instead}"
+    if name in _OF_TILES:
+        return f"rasters and point clouds are kept by Kart alone: run its own `kart {name}`"
     near = difflib.get_close_matches(name, COMMANDS, n=2)
     perhaps = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"there is no command {name!r}{perhaps}"

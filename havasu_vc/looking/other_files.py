@@ -37,7 +37,7 @@ def file_changes(repo: OpenRepo, request: FileChangesRequest) -> tuple[FileChang
         return ()
     found = []
     for path, before, after in _differing(source, "", trees[0], trees[1]):
-        if path in _OF_KART or not _is_wanted(path, request.filters):
+        if path == KART_VERSION or not _is_wanted(path, request.filters):
             continue
         sides = None
         if request.contents:

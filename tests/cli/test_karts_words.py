@@ -244,6 +244,15 @@ clean: diff -o text:x
 clean: diff --crs EPSG:999999
 clean: diff HEAD^ --delta-filter=all -o json
 clean: log -n x
+clean: log -n
+clean: log --graph=x
+clean: log --decorate
+clean: commit -m
+clean: checkout -b
+clean: diff --crs
+clean: import
+clean: table-export
+clean: table-import --foo x.gpkg
 clean: mv
 clean: mv table
 clean: add-dataset

@@ -142,8 +142,8 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(value, str)
             else json.dumps(value, indent=2, ensure_ascii=is_called_kart())
         )
-        # Kart breaks lines of texts, and none of a reference system.
-        broken = is_called_kart() and not name.startswith("crs/")
+        # Kart breaks lines of texts, and none of a reference system or of JSON.
+        broken = is_called_kart() and isinstance(value, str) and not name.startswith("crs/")
         for line in text.rstrip("\n").split("\n"):
             for part in _as_wide_as_karts(line) if broken else (line,):
                 yield f"{_INDENT}{visible(part)}"

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 
-__all__ = ["THROUGH_GIT", "like_command", "like_option", "started_by", "usage_lines"]
+__all__ = [
+    "THROUGH_GIT",
+    "like_command",
+    "like_option",
+    "lines_without_source",
+    "started_by",
+    "usage_lines",
+]
 
 THROUGH_GIT = frozenset("branch config fetch fsck gc push reflog remote tag".split())
 """Commands whose arguments Kart hands to git, which says what is wrong with them."""
@@ -156,17 +163,29 @@ _OPTIONS: Mapping[str, str] = MappingProxyType(
 _OTHERS = {"import": "table-import", "export": "table-export", "table-export": "table-export"}
 
 
-def usage_lines(path: str) -> Sequence[str]:
-    """Return the lines with which Kart begins an error of how a command was used."""
+def usage_lines(path: str, by_name: str | None = None) -> Sequence[str]:
+    """Return the lines with which Kart begins an error of how a command was used.
+
+    `by_name` is the name that it was called by, where it has another.
+    """
     if path not in _USAGES:
         return ()
-    # Kart starts two commands by others, which know no name but their own.
-    name = _OTHERS.get(path) or f"kart {path}".rstrip()
+    # Kart starts two commands by others, which then know no name but their own.
+    own = f"kart {by_name or path}".rstrip()
+    name = own if by_name else _OTHERS.get(path, own)
     return (
         f"Usage: {name} [OPTIONS] {_USAGES[path]}".rstrip(),
         f"Try '{name} --help' for help.",
         "",
     )
+
+
+def lines_without_source(by_name: str | None) -> Sequence[str]:
+    """Return the lines with which an import begins that names nothing to be taken in."""
+    name = f"kart {by_name or 'import'}"
+    usage = "SOURCE [[SOURCES...] or [DATASETS...]]" if by_name is None else _USAGES[by_name]
+    needed = f"At least one SOURCE is required for {name}."
+    return (needed, f"Usage: {name} [OPTIONS] {usage}", f"Try '{name} --help' for help.", "")
 
 
 def started_by(path: str) -> str:

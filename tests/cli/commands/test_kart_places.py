@@ -138,6 +138,19 @@ def test_a_repository_of_the_older_form_becomes_v3_in_place(tmp_path: Path) -> N
     assert refused.exit_code == 20 and not (tmp_path / "another").exists()
 
 
+@needs_data
+def test_the_older_form_is_shown_with_its_file_and_its_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = unpacked("v2/points", tmp_path)
+    shown = json.loads(succeed(invoke(["-C", old, "show", "HEAD^", "-o", "json"])).stdout)
+    assert list(shown["kart.diff/v1+hexwkb"]["<files>"]) == [".sno.repository.version"]
+    monkeypatch.setattr(sys, "argv", ["kart"])
+    lines = succeed(invoke(["-C", old, "meta", "get"])).stdout.splitlines()
+    (text,) = (line for line in lines if '"text/xml"' in line)
+    assert len(text) > 10_000 and text.endswith('</gmd:MD_Metadata>"')
+
+
 def test_upgrade_takes_two_places_at_most(tmp_path: Path) -> None:
     assert invoke(["upgrade", tmp_path, tmp_path, tmp_path]).exit_code == 2
     other = tmp_path / "other"
