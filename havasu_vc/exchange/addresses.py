@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import PurePath
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -17,10 +18,12 @@ from havasu_vc.records import dataclass
 __all__ = [
     "Address",
     "is_address",
+    "names_no_schema",
     "parse_address",
     "parse_table_address",
     "path_of_url",
     "same_schema",
+    "schema_address",
     "short_place",
     "shown_place",
     "table_place",
@@ -57,7 +60,33 @@ def shown_place(text: str) -> str:
     >>> shown_place("postgresql://ana:secret@host/gis/parcels"), shown_place("roads.gpkg")
     ('postgresql://ana@host/gis/parcels', 'roads.gpkg')
     """
+    if names_no_schema(text):
+        return parse_address(text, schema="public").shown
     return parse_address(text).shown if is_address(text) else text
+
+
+def names_no_schema(text: str) -> bool:
+    """Whether an address names a database alone, whose tables are of every schema in it.
+
+    >>> names_no_schema("postgresql://ana@host/gis?a=b"), names_no_schema("postgresql://host/gis/x")
+    (True, False)
+    """
+    if not is_address(text):
+        return False
+    with suppress(ValueError):
+        path = urlsplit(text).path.strip("/")
+        return bool(path) and "/" not in path
+    return False
+
+
+def schema_address(text: str, schema: str) -> str:
+    """Return the address of a schema of a database.
+
+    >>> schema_address("postgresql://ana@host/gis?a=b", "my maps")
+    'postgresql://ana@host/gis/my%20maps?a=b'
+    """
+    place, mark, asked = text.partition("?")
+    return f"{place.rstrip('/')}/{quote(schema, safe='')}{mark}{asked}"
 
 
 def path_of_url(text: str) -> str:
@@ -80,11 +109,13 @@ def path_of_url(text: str) -> str:
 
 
 def short_place(text: str) -> str:
-    """Return the last name of a place: of a file, or of a schema.
+    """Return the last name of a place: of a file, of a schema, or of a database.
 
     >>> short_place("postgresql://ana@host/gis/parcels?a=b"), short_place("a/roads.gpkg")
     ('parcels', 'roads.gpkg')
     """
+    if names_no_schema(text):
+        return unquote(urlsplit(text).path.strip("/"))
     return parse_address(text).schema if is_address(text) else PurePath(text).name
 
 
@@ -120,8 +151,8 @@ def same_schema(one: Address, other: Address) -> bool:
     return places[0] == places[1]
 
 
-def parse_address(text: str) -> Address:
-    """Return what an address names.
+def parse_address(text: str, *, schema: str | None = None) -> Address:
+    """Return what an address names; one of a database alone has the `schema` that is given.
 
     >>> parse_address("postgresql://ana:secret@host:5433/gis/parcels?sslmode=require").shown
     'postgresql://ana@host:5433/gis/parcels?sslmode=require'
@@ -145,16 +176,17 @@ def parse_address(text: str) -> Address:
     )
     if not parts.netloc:
         shown = shown.replace("postgresql:/", "postgresql:///", 1).replace("////", "///")
-    if len(path) != 2 or not all(path):
+    if len(path) != (2 if schema is None else 1) or not all(path):
         raise InvalidArgumentError(
             f"{shown} does not name a database and a schema in it", hints=(_FORM,)
         )
-    if "\x00" in "".join(path) or len(path[1].encode()) > 63 or path[1].startswith("pg_"):
-        raise InvalidArgumentError(f"{path[1]!r} cannot be the name of a schema", hints=(_FORM,))
+    schema = path[1] if schema is None else schema
+    if "\x00" in "".join(path) or len(schema.encode()) > 63 or schema.startswith("pg_"):
+        raise InvalidArgumentError(f"{schema!r} cannot be the name of a schema", hints=(_FORM,))
     netloc = f"//{parts.netloc}/{quote(path[0], safe='')}"
     connection = f"postgresql:{netloc}" + (f"?{parts.query}" if parts.query else "")
     secret = bool(colon) or any(key in _SECRET for key, _ in asked)
-    return Address(connection, path[1], shown, text, secret)
+    return Address(connection, schema, shown, text, secret)
 
 
 def table_place(text: str, table: str) -> str:
@@ -162,10 +194,13 @@ def table_place(text: str, table: str) -> str:
 
     >>> table_place("postgresql://ana:secret@host/gis/maps", "roads")
     'postgresql://host/gis/maps/roads'
+    >>> table_place("postgresql://ana@host/gis", "maps.roads")
+    'postgresql://host/gis/maps/roads'
     >>> table_place("data/roads.gpkg", "roads")
     'roads.gpkg:roads'
     """
     if not is_address(text):
         return f"{short_place(text)}:{table}"
     parts = urlsplit(text)
+    table = table.replace(".", "/", 1) if names_no_schema(text) else table
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}/{table}"

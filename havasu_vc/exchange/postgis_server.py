@@ -266,7 +266,7 @@ def text_column(field: Field, values: pa.Array, srid: int) -> pa.Array:
 def out_expression(field: Field, column: str) -> str:
     """Return the SQL of a column whose text `stored_column` reads."""
     if field.geometry is not None:
-        return f"encode(ST_AsEWKB({column}), 'hex')"
+        return f"encode(ST_AsEWKB({column}::geometry), 'hex')"
     if (field.type is Primitive.BINARY or isinstance(field.type, Fixed)) and not is_nested(field):
         return f"encode({column}, 'hex')"
     return column

@@ -12,7 +12,12 @@ from dataclasses import replace
 import pyarrow as pa
 
 from havasu_vc.errors import SourceNotFoundError
-from havasu_vc.exchange.addresses import parse_address
+from havasu_vc.exchange.addresses import (
+    names_no_schema,
+    parse_address,
+    schema_address,
+    shown_place,
+)
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
@@ -22,7 +27,7 @@ from havasu_vc.exchange.layout import (
     stored_batches,
 )
 from havasu_vc.exchange.ogr_formats import quoted
-from havasu_vc.exchange.postgis_seen import columns_of, field_of
+from havasu_vc.exchange.postgis_seen import Column, columns_of, field_of
 from havasu_vc.exchange.postgis_server import (
     Server,
     connected,
@@ -39,7 +44,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["PostgisSource", "open_tables", "table_names"]
+__all__ = ["PostgisSource", "open_tables", "table_titles"]
 
 _AT_ONCE = 1 << 24
 """Bytes of rows, as text, that are read at once."""
@@ -67,6 +72,8 @@ class PostgisSource:
     """The number of the system of each; 0 for none."""
     declared: Mapping[str, str]
     """Types in SQL that columns are declared with."""
+    own_name: str
+    """Its name in its schema, which a dataset has where none is given."""
     description: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -76,7 +83,7 @@ class PostgisSource:
         kept = [place for place, each in enumerate(self.fields) if each.name in layout.schema.names]
         fields = tuple(self.fields[place] for place in kept)
         systems = tuple(self.systems[place] for place in kept)
-        return [task_of(read_table, self.address, self.name, layout, fields, systems)]
+        return [task_of(read_table, self.address, self.own_name, layout, fields, systems)]
 
     def read_as(self, schema: Schema, engine: Running) -> PostgisSource:
         """Return it with UUIDs as text where a dataset has them as such, as Kart's do."""
@@ -91,44 +98,90 @@ class PostgisSource:
         return replace(self, schema=made, layout=layout, fields=tuple(map(told, self.fields)))
 
 
-def table_names(location: str) -> list[str]:
-    """Return the names of the tables and views of a schema."""
-    address = parse_address(location)
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table or view of a database."""
+
+    schema: str
+    name: str
+    comment: str | None
+
+
+def _tables(location: str) -> dict[str, _Table]:
+    """Return the tables and views of a schema by their names, or of all schemas as `SCHEMA.TABLE`.
+
+    What an extension has of its own, as PostGIS its systems, is nobody's data.
+    """
+    whole = names_no_schema(location)
+    address = parse_address(location, schema="public" if whole else None)
     with connected(address) as server:
         rows = server.rows(
-            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+            "SELECT n.nspname, c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
+            "(n.nspname = %s OR (%s AND n.nspname !~ '^(pg_|information_schema$)')) "
+            "AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
             "AND NOT c.relispartition AND c.relname !~ '^_(havasu_vc|kart|sno)_' "
-            "ORDER BY c.relname",
-            (address.schema,),
+            "AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass "
+            "AND d.objid = c.oid AND d.deptype = 'e') "
+            "AND (NOT %s OR has_schema_privilege(n.oid, 'USAGE')) "
+            "ORDER BY n.nspname, c.relname",
+            (address.schema, whole, whole),
         )
-        return [name for (name,) in rows]
+    tables = [_Table(*row) for row in rows]
+    return {f"{each.schema}.{each.name}" if whole else each.name: each for each in tables}
+
+
+def table_titles(location: str) -> dict[str, str | None]:
+    """Return the names of tables and views, each with its comment, as `open_tables` knows them."""
+    return {name: table.comment or None for name, table in _tables(location).items()}
 
 
 def open_tables(
     location: str, layers: Sequence[str], options: SourceOptions
 ) -> list[PostgisSource]:
-    """Open tables of a schema; with none named, all."""
-    address, there = parse_address(location), table_names(location)
+    """Open tables of a schema, or of a database as `SCHEMA.TABLE`; with none named, all.
+
+    One of the schema `public` may be named without it.
+    """
+    there, whole = _tables(location), names_no_schema(location)
+    shown = shown_place(location)
     if not there:
-        raise SourceNotFoundError(f"there is no table in {address.shown}")
+        raise SourceNotFoundError(f"there is no table in {shown}")
+    wanted = []
     for layer in layers:
-        if layer not in there:
+        name = f"public.{layer}" if whole and layer not in there else layer
+        if name not in there:
             raise SourceNotFoundError(
-                f"there is no table {layer!r} in {address.shown}",
-                hints=(f"the tables are {listed(there)}",),
+                f"there is no table {layer!r} in {shown}",
+                hints=(f"the tables are {listed(list(there))}",),
             )
+        wanted.append(name)
+    address = parse_address(location, schema="public" if whole else None)
     with connected(address, snapshot=True) as server:
         see_postgis(server)
-        return [_open(server, location, layer, options) for layer in layers or there]
+        return [
+            _open(
+                server,
+                schema_address(location, there[name].schema) if whole else location,
+                name,
+                there[name],
+                options,
+            )
+            for name in wanted or there
+        ]
 
 
-def _open(server: Server, location: str, table: str, options: SourceOptions) -> PostgisSource:
-    where = f"{quoted(server.address.schema)}.{quoted(table)}"
+def _open(
+    server: Server, location: str, name: str, table: _Table, options: SourceOptions
+) -> PostgisSource:
+    where = f"{quoted(table.schema)}.{quoted(table.name)}"
     oid = int(server.one(f"SELECT {literal(where)}::regclass::oid::int8"))
     crs = CrsNames(options.crs)
     fields, systems, geometries, declared, bases = [], [], {}, {}, {}
     for column in columns_of(server, oid, below=True):
+        edges = None
+        if column.base == "geography" and not options.for_kart:
+            column, edges = _as_geometry(column), "spherical"
         declared[column.name], bases[column.name] = column.type, column.base
         field = field_of(column)
         srid = 0
@@ -137,15 +190,15 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
             srid = _srid(server, table, column.name)
             identifier = crs.name(_definition(server, srid), server.address.shown)
             geometries[field.name] = GeometryColumn(
-                Encoding.EWKB, identifier, None if shape == "GEOMETRY" else shape
+                Encoding.EWKB, identifier, None if shape == "GEOMETRY" else shape, edges
             )
         fields.append(field)
         systems.append(srid)
     numbered = tuple(replace(field, id=place) for place, field in enumerate(fields, 1))
     plain = arrow_schema(Schema(numbered, ()))
-    for place, name in enumerate(plain.names):
+    for place, column_name in enumerate(plain.names):
         # Two types that Arrow alone tells apart from what their values are stored as.
-        if (own := _OWN_TYPES.get(bases[name])) is not None:
+        if (own := _OWN_TYPES.get(bases[column_name])) is not None:
             plain = plain.set(place, plain.field(place).with_type(own))
     hint = _key(server, oid)
     layout = lay_out(plain, geometries, options, key_hint=hint)
@@ -153,10 +206,10 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
     names = set(layout.schema.names)
     chosen = [place for place, field in enumerate(numbered) if field.name in names]
     return PostgisSource(
-        name=table,
+        name=name,
         schema=layout.schema,
-        crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
-        title=server.one("SELECT obj_description(%s::oid, 'pg_class')", (oid,)),
+        crs={known: wkt for known, wkt in crs.wkt.items() if known in kept},
+        title=table.comment,
         rows=int(server.one(f"SELECT count(*) FROM {where}")),
         input_bytes=int(server.one("SELECT pg_total_relation_size(%s::oid)", (oid,))),
         key_hint=hint if set(hint) <= names else (),
@@ -165,7 +218,13 @@ def _open(server: Server, location: str, table: str, options: SourceOptions) -> 
         fields=tuple(numbered[place] for place in chosen),
         systems=tuple(systems[place] for place in chosen),
         declared=declared,
+        own_name=table.name,
     )
+
+
+def _as_geometry(column: Column) -> Column:
+    """Return a column of PostGIS's `geography` as one of geometries, whose values are the same."""
+    return replace(column, type=column.type.replace("geography", "geometry", 1), base="geometry")
 
 
 def _key(server: Server, oid: int) -> tuple[str, ...]:
@@ -178,19 +237,20 @@ def _key(server: Server, oid: int) -> tuple[str, ...]:
     return tuple(name for (name,) in rows)
 
 
-def _srid(server: Server, table: str, column: str) -> int:
+def _srid(server: Server, table: _Table, column: str) -> int:
     """Return the system that a column announces, or that its first geometry is in."""
-    schema = server.address.schema
     said = server.one(
-        "SELECT srid FROM geometry_columns WHERE f_table_schema = %s AND f_table_name = %s "
-        "AND f_geometry_column = %s",
-        (schema, table, column),
+        "SELECT srid FROM (SELECT f_table_schema, f_table_name, f_geometry_column, srid "
+        "FROM geometry_columns UNION ALL SELECT f_table_schema, f_table_name, "
+        "f_geography_column, srid FROM geography_columns) AS known WHERE f_table_schema = %s "
+        "AND f_table_name = %s AND f_geometry_column = %s",
+        (table.schema, table.name, column),
     )
     if said:
         return int(said)
     name = quoted(column)
     found = server.one(
-        f"SELECT ST_SRID({name}) FROM {quoted(schema)}.{quoted(table)} "
+        f"SELECT ST_SRID({name}::geometry) FROM {quoted(table.schema)}.{quoted(table.name)} "
         f"WHERE {name} IS NOT NULL LIMIT 1"
     )
     return int(found or 0)

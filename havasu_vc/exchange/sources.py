@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WindowedSource",
+    "dataset_name",
     "declared_types",
     "list_source_layers",
     "meets",
@@ -173,9 +174,9 @@ def list_source_layers(location: str) -> list[str]:
     if table is not None:
         return [_open_table(*table, SourceOptions()).name]
     if is_address(location):
-        from havasu_vc.exchange.postgis_source import table_names
+        from havasu_vc.exchange.postgis_source import table_titles
 
-        return table_names(location)
+        return list(table_titles(location))
     found = _find(location)
     return [found.name] if found.format.reader is not None else list(_layers_of(found))
 
@@ -185,6 +186,12 @@ def declared_types(source: Source) -> Mapping[str, str]:
     whole = source.whole if isinstance(source, WindowedSource) else source
     found: Mapping[str, str] = getattr(whole, "declared", {})
     return found
+
+
+def dataset_name(source: Source) -> str:
+    """Return the name of a source's dataset where none is given: of a table without a schema."""
+    whole = source.whole if isinstance(source, WindowedSource) else source
+    return str(getattr(whole, "own_name", source.name))
 
 
 def xml_metadata(source: Source) -> str | None:
@@ -197,8 +204,12 @@ def xml_metadata(source: Source) -> str | None:
 def titled_layers(location: str) -> dict[str, str | None]:
     """Return what the layers at a location are called for people, by name.
 
-    Only a GeoPackage says so, or that they are not; others are called by their names.
+    Only a GeoPackage and PostgreSQL say so, or that they are not; others are called by their names.
     """
+    if is_address(location):
+        from havasu_vc.exchange.postgis_source import table_titles
+
+        return table_titles(location)
     layers = list_source_layers(location)
     if not location.lower().endswith(".gpkg"):
         return {name: name for name in layers}

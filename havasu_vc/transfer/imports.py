@@ -34,12 +34,12 @@ from havasu_vc.errors import (
     SchemaViolationError,
     UnsupportedTypeError,
 )
-from havasu_vc.exchange.addresses import short_place, shown_place, table_place
+from havasu_vc.exchange.addresses import shown_place, table_place
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
-from havasu_vc.exchange.sources import declared_types, open_sources, read_as, spread
+from havasu_vc.exchange.sources import dataset_name, declared_types, open_sources, read_as, spread
 from havasu_vc.geo.crs import keeps_system
 from havasu_vc.history.diff import changes_counted, row_changes
 from havasu_vc.history.owned_edits import can_be_owned, owned_edit
@@ -62,6 +62,7 @@ from havasu_vc.sharing import far_place
 from havasu_vc.store.log import commits
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.store.trees import edit_tree, find_entry
+from havasu_vc.transfer.import_messages import import_message
 from havasu_vc.transfer.orders import check_order, curve_column, order_notes
 from havasu_vc.transfer.possible_keys import likely_key
 from havasu_vc.transfer.rekeying import changed_items, key_notes, other_key, rekeyed, with_key_of
@@ -126,7 +127,7 @@ def _imported(
         notes = tuple(note for layer in layers.values() for note in layer.notes)
         if dry_run or not (edits or replaced.merge or request.allow_empty):
             return ImportResult(None, repo.head_branch, counts, notes, taken)
-        text = message or _message(request, chosen, of_kart=kind.of_kart)
+        text = message or import_message(request, chosen, of_kart=kind.of_kart)
         new = [each for each in chosen if each[1] not in known]
         paths = [path for _, path in new]
         with keeping_out(repo.git, paths, out=request.no_checkout):
@@ -313,30 +314,18 @@ def _sources(request: ImportRequest, engine_of: EngineOf) -> list[tuple[Source, 
             )
         paths = [request.destination.rstrip("/")]
     paths = paths or [None] * len(sources)
-    named = [(s, p if p is not None else s.name) for s, p in zip(sources, paths, strict=True)]
+    named = [
+        (s, p if p is not None else dataset_name(s)) for s, p in zip(sources, paths, strict=True)
+    ]
     twice = repeated(path for _, path in named)
     if twice:
-        raise InvalidArgumentError(f"two layers would become the dataset {twice[0]!r}")
-    return named
-
-
-def _message(request: ImportRequest, chosen: Sequence[tuple[Source, str]], *, of_kart: bool) -> str:
-    """Return what the commit of an import says; of several Kart datasets in Kart's words."""
-    if not isinstance(request.location, str | Path):
-        return f"Import rows to {chosen[0][1]}/"
-    file = short_place(request.place)
-    if len(chosen) == 1:
-        source, path = chosen[0]
-        of = table_place(request.place, source.name) if of_kart else f"{file}:{source.name}"
-        return f"Import from {of} to {path}/"
-    if of_kart:
-        listed = (
-            f" * {path}/" if path == source.name else f" * {path} (from {source.name})"
-            for source, path in sorted(chosen, key=lambda each: each[0].name)
+        first, second = [s for s, path in named if path == twice[0]][:2]
+        both = " and ".join(table_place(request.place, each.name) for each in (first, second))
+        raise InvalidArgumentError(
+            f"both {both} would become the dataset {twice[0]!r}",
+            hints=("LAYER:DATASET gives each a name",),
         )
-        return "\n".join([f"Import {len(chosen)} datasets from {file}:", *listed])
-    lines = [f"{source.name} to {path}/" for source, path in chosen]
-    return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
+    return named
 
 
 def _meta(source: Source, kind: DatasetKind, said: TableInfo, but: Set[str]) -> dict[str, bytes]:

@@ -303,6 +303,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         "'(.+)' cannot be used as a name: '(.+)' is reserved on Windows",
         r"Dataset path '\1' may not contain a component called \2",
     ),
+    (
+        "import",
+        "both (.+) and (.+) would become the dataset '(.+)'",
+        r"Invalid value for tables: Can't import both \2 and \1 as \3",
+    ),
     ("import", "there is no (layer|table) '(.*)' in .+", r"Table '\2' not found"),
     ("import", "there is no table in (.+)", r"No tables found in \1"),
     ("import", "(.+) is a file, and what stands behind SOURCE .+", r"Table '\1' not found"),
