@@ -22,6 +22,13 @@ from havasu_vc.datasets.commit_plans import MergedTree
 from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
+from havasu_vc.editing.patch_misfits import (
+    Base,
+    base_of,
+    misfits,
+    require_as_at_base,
+    rows_of,
+)
 from havasu_vc.editing.patch_systems import header_after, own_batches, own_system
 from havasu_vc.editing.requests import PatchRequest
 from havasu_vc.errors import (
@@ -42,7 +49,7 @@ from havasu_vc.looking import OwnSystem
 from havasu_vc.model import compute as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import ChangeCounts
 from havasu_vc.model.names import (
     DATASET_MARKERS,
@@ -59,12 +66,11 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.objects import ObjectId, Signature
 from havasu_vc.store.trees import Change, read_blob
-from havasu_vc.writers.values import key_labels
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import LivingCopy
 
-__all__ = ["apply_patch", "commit_files", "misfits", "not_a_users_file"]
+__all__ = ["apply_patch", "commit_files", "not_a_users_file"]
 
 MOST_MISFITS = 50
 """Rows that are named where a patch does not fit them."""
@@ -105,7 +111,9 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
                 else:
                     view = transaction.dataset(part.path)
                     _check_meta(part, view, patch.base)
-                    with _naming_misfits(repo, part, view, own):
+                    base = base_of(repo, patch, part.path, needed=request.needs_base)
+                    with _naming_misfits(repo, part, view, own, base):
+                        require_as_at_base(part, view, own, base)
                         edits.append(_edited(part, view, own))
         files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
@@ -131,7 +139,13 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
 
 def _require_known(part: DatasetPatch, known: Container[str], *, rows_left_out: bool) -> None:
     """Raise for a dataset that is neither there nor made, and for what is not understood of one."""
-    if part.path not in known and not any(each.name == "schema.json" for each in part.meta):
+    schema = next((each for each in part.meta if each.name == "schema.json"), None)
+    if part.path in known and schema is not None and schema.old is None:
+        raise PatchError(
+            f"the patch makes the dataset {part.path!r}, which is there already",
+            hints=("a patch that changes columns says in `-` which there were",),
+        )
+    if part.path not in known and (schema is None or schema.old is not None):
         error = DatasetNotFoundError(part.path)
         error.message = f"the patch changes the dataset {part.path!r}, which is not there"
         raise error
@@ -149,7 +163,7 @@ def _require_known(part: DatasetPatch, known: Container[str], *, rows_left_out: 
 
 @contextmanager
 def _naming_misfits(
-    repo: OpenRepo, part: DatasetPatch, view: Dataset, own: OwnSystem | None
+    repo: OpenRepo, part: DatasetPatch, view: Dataset, own: OwnSystem | None, base: Base
 ) -> Iterator[None]:
     """Have an error name every row that a patch does not fit, not only the first."""
     try:
@@ -157,7 +171,7 @@ def _naming_misfits(
     except PatchError as error:
         items = {change.name: change.new for change in part.meta}
         schema = meta_documents(view, items, keep_ids=True)[0]
-        lines = list(islice(misfits(part, view, own, schema), MOST_MISFITS + 1))
+        lines = list(islice(misfits(part, view, own, schema, base), MOST_MISFITS + 1))
         if not lines:
             raise
         for line in lines[:MOST_MISFITS]:
@@ -246,22 +260,28 @@ def _check_meta(part: DatasetPatch, view: Dataset, base: str | None) -> None:
 
     Of an item that is there it may leave that out, if it names the commit that it is made on.
     """
-    current = view.header.meta
+    first: PatchError | None = None
+    lines = []
     for change in part.meta:
-        there = current.get(change.name)
+        there = view.header.meta.get(change.name)
+        item = f"meta item {change.name!r} of {part.path}"
         if change.old is not None and there != change.old:
+            verb = "delete" if there is None and change.new is None else "update"
+            what = f"{verb} {'nonexistent' if there is None else 'out-of-date'} meta item"
+            error = PatchError(f"{item} is not what the patch says it was")
+        elif change.old is None and there not in (None, change.new) and base is None:
+            what = "create meta item that already exists"
             error = PatchError(
-                f"meta item {change.name!r} of {part.path} is not what the patch says it was"
-            )
-            what = f"{part.path}: Trying to update out-of-date meta item: {change.name}"
-            error.said = (what, "Error: Patch does not apply")
-            raise error
-        if change.old is None and there not in (None, change.new) and base is None:
-            raise PatchError(
-                f"meta item {change.name!r} of {part.path} is there already, and the patch "
-                "does not say what it was",
+                f"{item} is there already, and the patch does not say what it was",
                 hints=("let the patch say it in `-`, or name its `base`",),
             )
+        else:
+            continue
+        first = first or error
+        lines.append(f"{part.path}: Trying to {what}: {change.name}")
+    if first is not None:
+        first.said = (*lines, "Error: Patch does not apply")
+        raise first
 
 
 def _edited(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> TreeEdit:
@@ -304,8 +324,8 @@ def _whole(
     batch: PatchBatch, view: Dataset, schema: Schema, path: str
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.BooleanArray, pa.BooleanArray]:
     """Return both halves of some changes with every column, and which of them count."""
-    old = _rows(batch.changes.old, view.schema)
-    new = _rows(batch.changes.new, schema)
+    old = rows_of(batch.changes.old, view.schema)
+    new = rows_of(batch.changes.new, schema)
     has_old, has_new = pc.is_valid(batch.changes.old), pc.is_valid(batch.changes.new)
     partial = set(batch.given_old) != set(view.schema.names) and pc.any(has_old).as_py()
     partial |= set(batch.given_new) != set(schema.names) and pc.any(has_new).as_py()
@@ -351,11 +371,6 @@ def _first_key(keys: pa.RecordBatch, chosen: pa.BooleanArray) -> str:
     """Return the first key that is chosen, for a person."""
     where = int(np.flatnonzero(chosen.to_numpy(zero_copy_only=False))[0])
     return describe_key(tuple(column[where].as_py() for column in keys.columns))
-
-
-def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:
-    target = arrow_schema(schema)
-    return pa.RecordBatch.from_arrays(side.flatten(), schema=target)
 
 
 def _filled(
@@ -418,41 +433,3 @@ def commit_files(
         merge = MergedTree(changed, {}, ()) if changed else None
         identity = transaction.commit((), message, merge=merge)
     return CommitResult(identity, branch or repo.head_branch)
-
-
-def misfits(
-    part: DatasetPatch, view: Dataset, own: OwnSystem | None, schema: Schema
-) -> Iterator[str]:
-    """Yield a line, in Kart's words, for each row that a patch to other columns does not fit."""
-    if not view.key:
-        return
-    header = header_after(part, view.header, schema)
-    for batch in own_batches(part, view.schema, header, own):
-        yield from _of_batch(batch, view, schema)
-
-
-def _of_batch(batch: PatchBatch, view: Dataset, schema: Schema) -> Iterator[str]:
-    names = list(view.key.names)
-    old, new = _rows(batch.changes.old, view.schema), _rows(batch.changes.new, schema)
-    was, comes = (np.asarray(pc.is_valid(s)) for s in (batch.changes.old, batch.changes.new))
-    key = [(field.name, schema.by_id[field.id].name) for field in view.key.fields]
-    keys = pa.RecordBatch.from_arrays(
-        [pc.if_else(pa.array(was), old.column(a), new.column(b)) for a, b in key], names
-    )
-    keys = keys.cast(arrow_schema(view.schema.select(view.key.names)))
-    current = view.rows_with_keys(keys)
-    found = aligned(current, keys, view.schema)
-    there = np.asarray(pc.is_valid(found))
-    standing = pc.take(current, found)
-    only = view.schema.select(batch.given_old)
-    same = equal_rows(old.select(only.names), standing.select(only.names), only, only)
-    labels = key_labels(struct_of(keys), view.schema.select(view.key.names)).to_pylist()
-    for row, label in enumerate(labels):
-        verb = "update" if was[row] and comes[row] else "delete" if was[row] else "create"
-        if verb == "create":
-            if there[row] and not batch.upsert:
-                yield f"{view.path}: Trying to create feature that already exists: {label}"
-        elif not there[row]:
-            yield f"{view.path}: Trying to {verb} nonexistent feature: {label}"
-        elif not same[row]:
-            yield f"{view.path}: Trying to {verb} already-changed feature: {label}"

@@ -37,6 +37,8 @@ class PatchRequest:
     """Take a patch that says only whether rows changed, and make its other changes."""
     needs_message: bool = False
     """Refuse to commit a patch without a message."""
+    needs_base: bool = False
+    """Refuse a row that is there and has the new half alone, if the patch names no base."""
     limit: int | None = None
     """Take patches up to this size, such as 1G."""
 

@@ -132,7 +132,9 @@ def _write(
         batches = nonempty(diff)
         first = next(batches, None)
         hidden = names_hidden and diff.left_out.total > 0
-        if first is None and not diff.meta and not hidden:
+        # Kart says of each of its datasets whether rows changed.
+        named = not rows and is_of_kart(diff.header.kind)
+        if first is None and not diff.meta and not hidden and not named:
             continue
         out.write(layout.between(2) if datasets else layout.line(2))
         out.write(layout.key(diff.path) + "{" + layout.line(3))

@@ -79,8 +79,7 @@ def command(
         return _of_file(invocation, repo, file, asked, options)
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     filters = filters_counted(options.only_feature_count, filters)
-    # Kart's JSON lines name every dataset.
-    equal_ones = options.output_format == "json-lines"
+    equal_ones = _names_all(options)
     between = "..." if repo.git.follows_kart else ".."
     range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
@@ -106,6 +105,12 @@ def command(
         revisions=(range_text, filters),
         with_files=True,
     )
+
+
+def _names_all(options: DiffOptions) -> bool:
+    """Whether all datasets of Kart's are named: in lines, or where it is told if rows changed."""
+    form = options.output_format.partition(":")[0]
+    return form == "json-lines" or (form == "json" and options.diff_format == "no-data-changes")
 
 
 def _of_edits(
@@ -183,7 +188,7 @@ def show(context: click.Context, /, arguments: tuple[str, ...], options: DiffOpt
     revisions, filters = revisions_and_filters(context, repo, arguments)
     filters = filters_counted(options.only_feature_count, filters)
     revision = revisions[0] if revisions else "HEAD"
-    equal_ones = options.output_format == "json-lines"
+    equal_ones = _names_all(options)
     moves = options.tells_moves
     commit, diffs = repo.show(revision, filters, equal_ones=equal_ones, moves=moves)
     return print_diff(

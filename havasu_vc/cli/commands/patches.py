@@ -72,7 +72,8 @@ def create_patch(
         raise click.UsageError("Missing argument 'COMMIT'.")
     repo = invocation.open_repo()
     _require_datasets(repo, revision, filters)
-    commit, found = repo.create_patch(revision, filters)
+    alone = diff_format == "no-data-changes"
+    commit, found = repo.create_patch(revision, filters, equal_ones=alone)
     # A patch without a dataset that cannot be read would be another commit's.
     diffs = list(found)
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
@@ -81,7 +82,7 @@ def create_patch(
         commit=commit,
         files=files,
         header_alone=diff_format == "none",
-        data_changes=diff_format == "no-data-changes",
+        data_changes=alone,
         as_kart=is_called_kart(),
     )
     if crs is not None:
@@ -120,7 +121,7 @@ def _require_datasets(repo: Repo, revision: str, filters: Sequence[str]) -> None
     ),
     message=Spelt("-m --message", metavar="TEXT", multiple=True, parse=join_message),
     limit=Spelt("--max-size", metavar="SIZE", type=click.STRING, parse=parse_size),
-    without=("source", "rows_left_out", "needs_message"),
+    without=("source", "rows_left_out", "needs_message", "needs_base"),
 )
 @click.option("--amend", is_flag=True, help="Commit in the place of the branch's commit.")
 @engine_option
@@ -153,8 +154,9 @@ def apply(invocation: Invocation, /, request: PatchRequest, amend: bool) -> None
 
 
 def _as_kart(request: PatchRequest) -> PatchRequest:
-    """Return what Kart makes of a request: a message is needed, lacking rows are not."""
+    """Return what Kart makes of a request: a message and a base are needed, lacking rows not."""
     if not request.commit and request.ref is not None:
         raise click.UsageError("--no-commit and --ref are incompatible")
     empty = request.allow_empty or not request.commit
-    return replace(request, allow_empty=empty, rows_left_out=True, needs_message=True)
+    wanted = replace(request, allow_empty=empty, rows_left_out=True, needs_message=True)
+    return replace(wanted, needs_base=True)

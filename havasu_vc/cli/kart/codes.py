@@ -113,6 +113,8 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
     ("mv", ErrorKind.INVALID_NAME, ".+ cannot be used as a name: there is a dataset", 20),
     ("mv", ErrorKind.NO_DATASET, "", 40),
     ("mv", ErrorKind.INVALID_ARGUMENT, ".+ is where it is already", 20),
+    ("apply", ErrorKind.PATCH, "the patch makes the dataset .+, which is there already", 20),
+    ("apply", ErrorKind.PATCH, ".+: Cannot insert new feature .+ with missing fields", 20),
     ("apply", ErrorKind.PATCH, "a patch must be a JSON object", 1),
 )
 """Exit codes in Kart's repositories: of which commands, kinds and beginnings of texts.

@@ -47,7 +47,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ("conflicts", "No conflicts(; .*)?", ""),
     ("index", r"(\(Not performing the indexing due to --dry-run\.)\)", r"\1"),
     ("index", r"Indexed (\d+),(\d{3}) features (in .*)", r"Indexed \1\2 features \3"),
-    ("apply", r"Note: (.+: Trying to .*)", r"\1"),
+    ("apply", r"Note: (.+: (?:Trying to|Feature was modified) .*)", r"\1"),
     ("apply", r"In the working copy, not committed:|  \S.*: .+", ""),
     ("init", "Initialized bare repository in (.*)", r"Initialized empty Git repository in \1/"),
     ("init", "Initialized repository in (.*)", r"Initialized empty Git repository in \1/.kart/"),

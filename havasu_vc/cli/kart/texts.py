@@ -343,6 +343,11 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"feature .+ has `\*`, as minimal .+",
         "Sorry, minimal patches with * values are no longer supported.",
     ),
+    (
+        "apply",
+        "the patch makes the dataset ('.+'), which is there already",
+        r"Patch creates dataset \1 which already exists in this repository",
+    ),
     ("apply", r"Missing argument 'PATCH'\.", "Missing argument 'PATCH_FILE'."),
     (
         "data rm",

@@ -36,10 +36,23 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repo
 
 
-def patch_of(*features: dict[str, object]) -> str:
+def patch_of(*features: dict[str, object], base: str | None = None) -> str:
     """Return a patch that changes rows of `points`."""
     diff = {"points": {"feature": list(features)}}
-    return json.dumps({"kart.patch/v1": HEADER, "kart.diff/v1+hexwkb": diff})
+    header = HEADER if base is None else {**HEADER, "base": base}
+    return json.dumps({"kart.patch/v1": header, "kart.diff/v1+hexwkb": diff})
+
+
+def head_of(repo: Path) -> str:
+    """Return the id of HEAD's commit."""
+    return run_git("rev-parse", "HEAD", cwd=repo)
+
+
+def said_of(repo: Path, patch: str, code: int) -> list[str]:
+    """Return the lines by which a patch is refused."""
+    refused = invoke(["-C", repo, "apply", "-"], stdin=patch)
+    assert refused.exit_code == code, refused.stderr
+    return refused.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -76,15 +89,70 @@ def test_a_dataset_that_is_not_there_is_told_before_rows_that_do_not_fit(repo: P
 def test_a_new_row_in_part_is_refused_in_a_dataset_of_karts(repo: Path) -> None:
     part = patch_of({"+": {"id": 77, "name": "seven"}})
     result = invoke(["-C", repo, "apply", "-"], stdin=part)
-    assert result.exit_code == 22
+    assert result.exit_code == 20
     assert "Cannot insert new feature 77 with missing fields: geom, height" in result.stderr
-    known = patch_of({"+": {"id": 1, "name": "eins"}})
+    known = patch_of({"+": {"id": 1, "name": "eins"}}, base=head_of(repo))
     succeed(invoke(["-C", repo, "apply", "-"], stdin=known))
     assert "eins" in succeed(invoke(["-C", repo, "show"])).stdout
 
 
+@pytest.mark.parametrize("name", ["kart", "havasu-vc"])
+def test_a_new_half_alone_writes_over_nothing_that_came_since(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What was there is what the commit has that the patch names as its base."""
+    monkeypatch.setattr(sys, "argv", [f"/usr/local/bin/{name}"])
+    base = head_of(repo)
+    one = {"id": 1, "name": "uno"}
+    succeed(invoke(["-C", repo, "apply", "-"], stdin=patch_of({"+": one}, base=base)))
+    late = said_of(repo, patch_of({"+": {"id": 1, "name": "eins"}}, base=base), 22)
+    assert "points: Feature was modified since patch: 1" in late[0]
+    unknown = said_of(repo, patch_of({"+": {"id": 1, "name": "eins"}}, base="1" * 40), 22)
+    assert "points: Trying to create feature that already exists: 1" in unknown[0]
+    bare = invoke(["-C", repo, "apply", "-"], stdin=patch_of({"+": {"id": 1, "name": "eins"}}))
+    assert bare.exit_code == (22 if name == "kart" else 0)
+
+
+def test_a_patch_that_makes_a_dataset_changes_none_that_is_there(repo: Path) -> None:
+    made = succeed(invoke(["-C", repo, "create-patch", "HEAD"])).stdout
+    rows_left_out = ["create-patch", "HEAD", "--diff-format", "no-data-changes"]
+    for patch in (made, succeed(invoke(["-C", repo, *rows_left_out])).stdout):
+        assert said_of(repo, patch, 20) == [
+            "Error: Patch creates dataset 'points' which already exists in this repository"
+        ]
+
+
+def test_each_dataset_is_named_where_only_changes_are_told(repo: Path, tmp_path: Path) -> None:
+    spots = tmp_path / "spots.csv"
+    spots.write_text("id\n1\n")
+    succeed(invoke(["-C", repo, "import", spots, "--primary-key", "id", "--no-checkout"]))
+    for command in (["create-patch", "HEAD"], ["show", "-o", "json"]):
+        told = succeed(invoke(["-C", repo, *command, "--diff-format", "no-data-changes"])).stdout
+        datasets = json.loads(told)["kart.diff/v1+hexwkb"]
+        assert {path: each["data_changes"] for path, each in datasets.items()} == {
+            "points": False,
+            "spots": True,
+        }
+
+
+def test_each_meta_item_that_a_patch_does_not_fit_is_named(repo: Path) -> None:
+    patch = json.loads(patch_of())
+    patch["kart.diff/v1+hexwkb"]["points"]["meta"] = {
+        "title": {"-": "x"},
+        "description": {"-": "x", "+": "y"},
+        "crs/EPSG:4326.wkt": {"+": "x"},
+    }
+    lines = said_of(repo, json.dumps(patch), 22)
+    assert lines[-1] == "Error: Patch does not apply"
+    assert set(lines[:-1]) == {
+        "points: Trying to delete nonexistent meta item: title",
+        "points: Trying to update nonexistent meta item: description",
+        "points: Trying to create meta item that already exists: crs/EPSG:4326.wkt",
+    }
+
+
 def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
-    change = patch_of({"+": {"id": 1, "name": "uno"}})
+    change = patch_of({"+": {"id": 1, "name": "uno"}}, base=head_of(repo))
     result = invoke(["-C", repo, "apply", "--no-commit", "-"], stdin=change)
     assert result.exit_code == 45 and "--no-commit requires a working copy" in result.stderr
 
