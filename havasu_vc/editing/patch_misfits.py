@@ -28,11 +28,11 @@ from havasu_vc.repo.edits import aligned
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels
 
-__all__ = ["Base", "base_of", "misfits", "require_as_at_base", "rows_of"]
+__all__ = ["PatchBase", "base_of", "misfits", "require_as_at_base", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class PatchBase:
     """A dataset as it was where a patch was made."""
 
     view: Dataset | None = None
@@ -41,18 +41,18 @@ class Base:
     """Whether rows that the patch has no old half of are new where it is not known."""
 
 
-def base_of(repo: OpenRepo, patch: Patch, path: str, *, needed: bool) -> Base:
+def base_of(repo: OpenRepo, patch: Patch, path: str, *, needed: bool) -> PatchBase:
     """Return a dataset as the commit has it that a patch is made on, if that is here."""
     if patch.base is None:
-        return Base(needed=needed)
+        return PatchBase(needed=needed)
     try:
-        return Base(repo.dataset(path, patch.base))
+        return PatchBase(repo.dataset(path, patch.base))
     except NotFoundError:
-        return Base(needed=True)
+        return PatchBase(needed=True)
 
 
 def require_as_at_base(
-    part: DatasetPatch, view: Dataset, own: OwnSystem | None, base: Base
+    part: DatasetPatch, view: Dataset, own: OwnSystem | None, base: PatchBase
 ) -> None:
     """Raise for a row of which a patch has the new half alone, and which changed since its base."""
     alone = tuple(each for each in part.features if each.form is FeatureForm.UPSERT)
@@ -64,7 +64,7 @@ def require_as_at_base(
 
 
 def misfits(
-    part: DatasetPatch, view: Dataset, own: OwnSystem | None, schema: Schema, base: Base
+    part: DatasetPatch, view: Dataset, own: OwnSystem | None, schema: Schema, base: PatchBase
 ) -> Iterator[str]:
     """Yield a line, in Kart's words, for each row that a patch to other columns does not fit."""
     if not view.key:
@@ -74,7 +74,7 @@ def misfits(
         yield from _of_batch(batch, view, schema, base)
 
 
-def _of_batch(batch: PatchBatch, view: Dataset, schema: Schema, base: Base) -> Iterator[str]:
+def _of_batch(batch: PatchBatch, view: Dataset, schema: Schema, base: PatchBase) -> Iterator[str]:
     names = list(view.key.names)
     old, new = rows_of(batch.changes.old, view.schema), rows_of(batch.changes.new, schema)
     was, comes = (np.asarray(pc.is_valid(s)) for s in (batch.changes.old, batch.changes.new))
@@ -105,7 +105,7 @@ def _of_batch(batch: PatchBatch, view: Dataset, schema: Schema, base: Base) -> I
 
 
 def _changed_since(
-    standing: pa.RecordBatch, keys: pa.RecordBatch, view: Dataset, base: Base
+    standing: pa.RecordBatch, keys: pa.RecordBatch, view: Dataset, base: PatchBase
 ) -> Sequence[bool]:
     """Return which rows are not as a patch's base has them; none where that is not known."""
     if base.view is None:

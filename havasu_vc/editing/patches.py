@@ -23,7 +23,7 @@ from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.editing.patch_misfits import (
-    Base,
+    PatchBase,
     base_of,
     misfits,
     require_as_at_base,
@@ -163,7 +163,7 @@ def _require_known(part: DatasetPatch, known: Container[str], *, rows_left_out: 
 
 @contextmanager
 def _naming_misfits(
-    repo: OpenRepo, part: DatasetPatch, view: Dataset, own: OwnSystem | None, base: Base
+    repo: OpenRepo, part: DatasetPatch, view: Dataset, own: OwnSystem | None, base: PatchBase
 ) -> Iterator[None]:
     """Have an error name every row that a patch does not fit, not only the first."""
     try:

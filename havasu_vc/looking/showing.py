@@ -58,21 +58,15 @@ def _shown(repo: OpenRepo, diffs: Iterator[DatasetDiff]) -> Iterator[DatasetDiff
 
 
 def create_patch(
-    repo: OpenRepo,
-    revision: str = "HEAD",
-    filters: Sequence[str] = (),
-    *,
-    equal_ones: bool = False,
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = ()
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and all that it changed of its first parent, or an error.
 
-    In Kart's repositories it is what is inside of the spatial filter, as there. With `equal_ones`
-    Kart datasets that it left as they were come too.
+    In Kart's repositories it is what is inside of the spatial filter, as there.
     """
     info = commit_info(repo, revision)
     ends = _ends(repo, revision, info)
-    found = diff_revisions(repo, *ends, filters, shown=True, equal_ones=equal_ones)
-    return info, _shown(repo, found)
+    return info, _shown(repo, diff_revisions(repo, *ends, filters, shown=True))
 
 
 def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:

@@ -22,6 +22,7 @@ from havasu_vc.cli.kart.filters import filters_of_edits
 from havasu_vc.cli.options import PLACE, RevisionCommand, tile_format_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NoWorkingCopyError
+from havasu_vc.merging import merged_tree
 from havasu_vc.writers import JsonStyle
 
 if TYPE_CHECKING:
@@ -85,9 +86,10 @@ def command(
     if ".." not in range_text and repo.workspace.exists:
         chosen = filters_of_edits(filters, range_text)
         diffs = _of_edits(repo, range_text if revisions else None, chosen, options)
-        # Beside a revision Kart tells of files too, which no working copy has.
-        files = bool(revisions) and is_called_kart()
-        of = (f"{range_text}...HEAD" if files else range_text, filters)
+        # Kart tells of files too, which no working copy has: those since a revision or of a merge.
+        merged = merged_tree(repo.git) if is_called_kart() else None
+        files = is_called_kart() and bool(revisions or merged)
+        of = (f"{range_text}...{merged or 'HEAD'}" if files else range_text, filters)
         return print_diff(invocation, repo, diffs, options, revisions=of, with_files=files)
     if ".." not in range_text:
         _require_copy(repo)

@@ -73,7 +73,12 @@ def create_patch(
     repo = invocation.open_repo()
     _require_datasets(repo, revision, filters)
     alone = diff_format == "no-data-changes"
-    commit, found = repo.create_patch(revision, filters, equal_ones=alone)
+    # Where it is told whether rows changed, it is told of all datasets.
+    commit, found = (
+        repo.show(revision, filters, equal_ones=True)
+        if alone
+        else repo.create_patch(revision, filters)
+    )
     # A patch without a dataset that cannot be read would be another commit's.
     diffs = list(found)
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)

@@ -171,6 +171,21 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     assert lines[0].startswith("Commit ") and lines[1] == "Updating edits.gpkg ..."
 
 
+def test_a_diff_while_a_merge_waits_tells_of_the_files_that_it_brings(repo: Path) -> None:
+    run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
+    base = head_of(repo)
+    succeed(invoke(["-C", repo, "checkout", "-b", "side"]))
+    for branch, name in (("side", "uno"), ("main", "eins")):
+        succeed(invoke(["-C", repo, "checkout", branch]))
+        change = patch_of({"+": {"id": 1, "name": name}}, base=base)
+        succeed(invoke(["-C", repo, "apply", "-"], stdin=change))
+        succeed(invoke(["-C", repo, "commit-files", "-m", "A file", f"{branch}.txt=1"]))
+    assert "Conflicts found" in succeed(invoke(["-C", repo, "merge", "side"])).stdout
+    shown = json.loads(succeed(invoke(["-C", repo, "diff", "-o", "json"])).stdout)
+    assert list(shown["kart.diff/v1+hexwkb"]["<files>"]) == ["side.txt"]
+
+
 def test_a_table_made_by_sql_alone_is_added(repo: Path) -> None:
     """No program that makes a table so enters it among the contents of the GeoPackage."""
     succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
