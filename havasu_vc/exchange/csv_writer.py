@@ -19,6 +19,7 @@ from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
+from havasu_vc.store.disk import reason_of
 
 __all__ = ["write_csv", "write_rows"]
 
@@ -68,7 +69,7 @@ def write_csv(
                 writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=arrow))
                 rows += batch.num_rows
     except OSError as error:
-        raise StorageError(f"{path.name} cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{path.name} cannot be written: {reason_of(error)}") from error
     return rows
 
 

@@ -210,7 +210,7 @@ def _note_degrees(
     degrees = [parse_crs(each) for each in _DEGREES]
     if source is None or target is None:
         return
-    if not as_wanted and source not in degrees:
+    if not as_wanted and source.identifier not in _DEGREES:
         notes.say(
             f"column {name!r} is transformed from {source.identifier} to longitudes and latitudes, "
             "as GeoJSON has them"

@@ -10,6 +10,7 @@ whatever it recognises, and some formats it knows read other files.
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 import uuid
 import warnings
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
 from havasu_vc.exchange.dbf import text_encoding
-from havasu_vc.exchange.ogr_formats import OF_PEOPLE, read_only
+from havasu_vc.exchange.ogr_formats import OF_PEOPLE, check_shapefile, read_only
 
 __all__ = [
     "gdal_errors",
@@ -30,12 +31,16 @@ __all__ = [
     "one_line",
     "open_stream",
     "read_info",
+    "require_whole",
     "warned_of",
     "write_stream",
 ]
 
 _NOWHERE = "http://127.0.0.1:9"
 _SHAPES = ".shp"
+_FULL_TO_SQLITE = ("database or disk is full", "cannot rollback - no transaction is active")
+_FULL = 1 << 16
+"""So few bytes are free on a disk that is full: what did not fit was more."""
 _MEASURED = re.compile(r"Measured \(M\) geometry types .* Original type '([^']+)'")
 _NOISE = (
     (re.compile(r"Failed to read GeoJSON data; *"), ""),
@@ -103,13 +108,49 @@ def gdal_errors(path: str, *, writing: bool = False) -> Iterator[None]:
     except (RuntimeError, ValueError, OSError, IndexError, pa.ArrowException) as error:
         if writing:
             # The path is that of a file on the way to its place.
-            name = Path(path).name
-            raise StorageError(f"{name} cannot be written: {one_line(error, path)}") from error
+            raise _not_written(path, one_line(error, path)) from error
         raise InvalidFileError(
             path,
             f"damaged or cut short: {one_line(error, path)}",
             hints=("get the file again from where it came",),
         ) from error
+
+
+def _not_written(path: str, cause: str) -> StorageError:
+    """Return the error for a file that GDAL could not write: it seldom says that a disk is full."""
+    full = any(said in cause for said in _FULL_TO_SQLITE)
+    if full or shutil.disk_usage(Path(path).parent).free < _FULL:
+        cause = "the disk is full"
+    return StorageError(f"{Path(path).name} cannot be written: {cause}")
+
+
+def require_whole(path: str, layer: str, rows: int, *, end: bytes | None) -> None:
+    """Raise `StorageError` unless a file that GDAL wrote has so many rows.
+
+    `end` is what a text ends with, of which no rows are counted. On a full disk GDAL goes on
+    writing FlatGeobuf, and drops the end of a text, and says nothing.
+    """
+    found, cause = 0, "it is not there as a whole"
+    if end is not None:
+        found = rows if _has_end(path, end) else -1
+    else:
+        how = {"columns": [], "read_geometry": False, "return_fids": True}
+        try:
+            if path.lower().endswith(_SHAPES):
+                check_shapefile(Path(path))
+            with open_stream(path, layer, **how) as reader:
+                found = sum(batch.num_rows for batch in reader)
+        except InvalidFileError as error:
+            raise _not_written(path, cause) from error
+    if found != rows:
+        raise _not_written(path, cause)
+
+
+def _has_end(path: str, end: bytes) -> bool:
+    """Whether a text ends as GDAL ends it, and there was room for more."""
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, 2) - len(end)))
+        return file.read().endswith(end) and shutil.disk_usage(Path(path).parent).free > 0
 
 
 def list_layers(path: str) -> list[str]:

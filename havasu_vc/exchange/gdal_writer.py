@@ -23,7 +23,7 @@ from havasu_vc.exchange.export_columns import (
     type_name,
 )
 from havasu_vc.exchange.formats import ExportFormat, GdalForm, format_written
-from havasu_vc.exchange.gdal import one_line, write_stream
+from havasu_vc.exchange.gdal import one_line, require_whole, write_stream
 from havasu_vc.exchange.gdal_keys import free_name, key_plan
 from havasu_vc.exchange.ogr_formats import read_only
 from havasu_vc.geo import wkb as geometry_bytes
@@ -159,12 +159,32 @@ def write_gdal(
     how = _how(layer, format, shape, plan.fid, schema.names)
     if shapeless:
         how |= {"geometry_name": "geometry", "geometry_type": "Unknown", "crs": None}
-    warned = write_stream(str(path), schema, converted(), how)
+    named = _named(path, format)
+    warned = write_stream(str(named), schema, converted(), how)
+    if format is not ExportFormat.GPKG and count[0]:
+        require_whole(str(named), str(how["layer"]), count[0], end=_ENDS.get(format))
+    if named != path:
+        named.replace(path)
     if layer.form.asks_gdal:
         _tell_warnings(warned, notes)
     if format is ExportFormat.CSV:
         notes.say("GDAL writes this CSV, with numbers of 15 digits and times to the millisecond")
     return count[0]
+
+
+_ENDS = {
+    ExportFormat.GEOJSON: b"\n}\n",
+    ExportFormat.GEOJSONSEQ: b"\n",
+    ExportFormat.CSV: b"\n",
+}
+"""What texts end with."""
+_ENDINGS = {ExportFormat.CSV: ".csv", ExportFormat.FLATGEOBUF: ".fgb"}
+
+
+def _named(path: Path, format: ExportFormat) -> Path:
+    """Return the path under which GDAL writes a file: under another name it makes a folder."""
+    ending = _ENDINGS.get(format, path.suffix)
+    return path if path.suffix.lower() == ending.lower() else path.with_name(path.name + ending)
 
 
 _WRONG_VALUE = re.compile(r"is an unexpected value for|not understood")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VectorFile",
+    "check_shapefile",
     "find_vector_files",
     "has_feature_ids",
     "refuse_endless",
@@ -76,8 +77,7 @@ def find_vector_files(path: Path) -> list[VectorFile]:
             first = file.read(_FIRST_LENGTH)
         _check_first(first, format, str(path))
         if driver == "ESRI Shapefile":
-            _check_shapes(first, path.stat().st_size, str(path))
-            _check_attributes(path)
+            check_shapefile(path)
         if driver == "GPKG":
             _refuse_other_files(path)
         return [VectorFile(str(path), str(path), driver, _size(path, driver))]
@@ -137,6 +137,13 @@ def cut_short(path: str, reason: str) -> InvalidFileError:
     )
 
 
+def check_shapefile(path: Path) -> None:
+    """Refuse a shapefile of which a part is shorter than it says, or has other rows."""
+    with path.open("rb") as file:
+        _check_shapes(file.read(_FIRST_LENGTH), path.stat().st_size, str(path))
+    _check_attributes(path)
+
+
 def _check_shapes(first: bytes, size: int, shown: str) -> None:
     """Refuse a .shp that is shorter than it says; GDAL reads what is there."""
     said = struct.unpack(">i", first[24:28])[0] * 2 if len(first) >= 100 else 100
@@ -150,11 +157,7 @@ def _check_attributes(path: Path) -> None:
         (table for end in (".dbf", ".DBF") if (table := path.with_suffix(end)).exists()), None
     )
     if found is None:
-        raise InvalidFileError(
-            str(path),
-            "the .dbf file that belongs to it is not beside it",
-            hints=("a shapefile is at least a .shp, a .shx and a .dbf file",),
-        )
+        raise _without(path, ".dbf")
     with found.open("rb") as file:
         head = file.read(32)
     if len(head) < 32:
@@ -165,12 +168,22 @@ def _check_attributes(path: Path) -> None:
     shapes = next(
         (index for end in (".shx", ".SHX") if (index := path.with_suffix(end)).exists()), None
     )
-    if shapes is not None and (count := (shapes.stat().st_size - 100) // 8) != rows:
+    if shapes is None:
+        raise _without(path, ".shx")
+    if (count := (shapes.stat().st_size - 100) // 8) != rows:
         raise InvalidFileError(
             str(path),
             f"it has {count} shapes, and {rows} rows of attributes",
             hints=("get its .shp, .shx and .dbf file again from where they came",),
         )
+
+
+def _without(path: Path, end: str) -> InvalidFileError:
+    return InvalidFileError(
+        str(path),
+        f"the {end} file that belongs to it is not beside it",
+        hints=("a shapefile is at least a .shp, a .shx and a .dbf file",),
+    )
 
 
 def require_all_records(file: VectorFile, features: int) -> None:

@@ -44,6 +44,7 @@ from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reason_of
 
 __all__ = ["ParquetForm", "row_groups_of", "write_parquet", "write_rows"]
 
@@ -200,7 +201,7 @@ def write_parquet(
             said = arrow_schema_text(arrow, geometries.values(), common)
             writer.add_key_value_metadata({"ARROW:schema": said})
     except OSError as error:
-        raise StorageError(f"{path.name} cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{path.name} cannot be written: {reason_of(error)}") from error
     return rows
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "name_file",
     "no_room",
     "read_ordinary",
+    "reason_of",
     "replace_file",
     "reporting_storage_errors",
     "scratch_folder",
@@ -48,6 +49,15 @@ _REASONS = {
 }
 
 
+def reason_of(error: OSError) -> str:
+    """Return why the system did not write, in our words where it is common.
+
+    >>> reason_of(OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space"))
+    'the disk is full'
+    """
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
 @contextlib.contextmanager
 def reporting_storage_errors(path: Path) -> Iterator[None]:
     """Turn the system's errors about `path` into StorageError."""
@@ -56,8 +66,7 @@ def reporting_storage_errors(path: Path) -> Iterator[None]:
     except HavasuError:
         raise  # some are OSErrors, and have said what they mean
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(f"{path} cannot be written: {reason}") from error
+        raise StorageError(f"{path} cannot be written: {reason_of(error)}") from error
 
 
 def may_write(path: Path) -> bool:

@@ -1,8 +1,10 @@
 import csv
 import json
+import resource
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import geopandas
@@ -22,7 +24,7 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.exchange.export import Written, write_file
-from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat
+from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat, GdalForm
 from havasu_vc.model.evolution import to_source
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import open_one, read_all
@@ -377,6 +379,45 @@ def test_no_rows_and_no_place(tmp_path: Path) -> None:
         write_file(tmp_path / "no folder" / "a.gpkg", header, batches_of(rows))
     with pytest.raises(InvalidArgumentError, match="does not say"):
         write_file(tmp_path / "a.xyz", header, batches_of(rows))
+
+
+@contextmanager
+def full_after(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("extension", [".fgb", ".geojson", ".geojsonl", ".shp"])
+def test_a_file_that_has_no_room_is_not_there(extension: str, tmp_path: Path) -> None:
+    table = pa.table({"n": range(500), "geom": points(*[(1.0, 2.0)] * 500)})
+    whole, cut = tmp_path / f"a{extension}", tmp_path / f"b{extension}"
+    export(whole, table, geometry=LONLAT)
+    parts = {part.name for part in tmp_path.iterdir()}
+    for missing in (1, 5_000):
+        with full_after(whole.stat().st_size - missing), pytest.raises(StorageError):
+            export(cut, table, geometry=LONLAT)
+        assert {part.name for part in tmp_path.iterdir()} == parts
+
+
+def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"n": range(500), "geom": points(*[(1.0, 2.0)] * 500)})
+    usage = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with full_after(1_000), pytest.raises(StorageError, match="the disk is full"):
+        export(tmp_path / "a.geojson", table, geometry=LONLAT)
+
+
+@pytest.mark.parametrize("form", [ExportFormat.FLATGEOBUF, ExportFormat.CSV])
+def test_a_file_of_gdal_may_have_any_name(form: ExportFormat, tmp_path: Path) -> None:
+    header, rows = stored(FLAT, geometries={"geom": LONLAT})
+    gdal = GdalForm(layer_options={"SEPARATOR": "TAB"} if form is ExportFormat.CSV else {})
+    write_file(tmp_path / "a.tsv", header, batches_of(rows), format=form, gdal=gdal)
+    assert [part.is_file() for part in tmp_path.iterdir()] == [True]
 
 
 def test_title_and_description_reach_a_geopackage(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema, gathered
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
+from havasu_vc.store.disk import reason_of
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["LARGE_TYPE", "GoingRows", "set_large_aside", "write_delete_file"]
@@ -77,7 +78,7 @@ def write_delete_file(
         metadata = pq.read_metadata(temporary)
         file, size = store.put(temporary)
     except OSError as error:
-        raise StorageError(f"a delete file cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"a delete file cannot be written: {reason_of(error)}") from error
     finally:
         temporary.unlink(missing_ok=True)
     return WrittenFile(

@@ -36,6 +36,7 @@ from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Primitive
 from havasu_vc.records import dataclass
+from havasu_vc.store.disk import reason_of
 from havasu_vc.store.files import DataFileStore
 
 if TYPE_CHECKING:
@@ -193,9 +194,7 @@ class _FileWriter:
                 self._writer = _parquet_writer(self._sink, self._physical, sample, self._copy)
             self._writer.write_batch(self._stored(group), row_group_size=GROUP_ROWS)
         except OSError as error:
-            raise StorageError(
-                f"a data file cannot be written: {error.strerror or error}"
-            ) from error
+            raise StorageError(f"a data file cannot be written: {reason_of(error)}") from error
         # Keeps at most a few row groups waiting for their hashes.
         for waiting in self._hashing[-3:-2]:
             waiting.result()
@@ -226,9 +225,7 @@ class _FileWriter:
             self._writer.close()
             self._sink.close()
         except OSError as error:
-            raise StorageError(
-                f"a data file cannot be written: {error.strerror or error}"
-            ) from error
+            raise StorageError(f"a data file cannot be written: {reason_of(error)}") from error
         metadata = pq.read_metadata(self._temporary)
         putting = self._pool.submit(self._store.put, self._temporary)
         parts = [waiting.result() for waiting in self._hashing]
