@@ -159,17 +159,30 @@ def write_gdal(
     how = _how(layer, format, shape, plan.fid, schema.names)
     if shapeless:
         how |= {"geometry_name": "geometry", "geometry_type": "Unknown", "crs": None}
-    named = _named(path, format)
-    warned = write_stream(str(named), schema, converted(), how)
-    if format is not ExportFormat.GPKG and count[0]:
-        require_whole(str(named), str(how["layer"]), count[0], end=_ENDS.get(format))
-    if named != path:
-        named.replace(path)
+    warned = _write(path, schema, converted(), how, format, count)
     if layer.form.asks_gdal:
         _tell_warnings(warned, notes)
     if format is ExportFormat.CSV:
         notes.say("GDAL writes this CSV, with numbers of 15 digits and times to the millisecond")
     return count[0]
+
+
+def _write(
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    how: Mapping[str, Any],
+    format: ExportFormat,
+    count: Sequence[int],
+) -> list[str]:
+    """Have GDAL write a file, as a whole, and return what it warned of."""
+    named = _named(path, format)
+    warned = write_stream(str(named), schema, batches, how)
+    if format is not ExportFormat.GPKG and count[0]:
+        require_whole(str(named), str(how["layer"]), count[0], end=_ENDS.get(format))
+    if named != path:
+        named.replace(path)
+    return warned
 
 
 _ENDS = {
