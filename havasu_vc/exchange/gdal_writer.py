@@ -190,7 +190,7 @@ _ENDS = {
     ExportFormat.GEOJSONSEQ: b"\n",
     ExportFormat.CSV: b"\n",
 }
-"""What texts end with."""
+"""The ends of texts."""
 _ENDINGS = {ExportFormat.CSV: ".csv", ExportFormat.FLATGEOBUF: ".fgb"}
 
 

@@ -19,9 +19,9 @@ from havasu_vc.exchange.gdal import open_stream, warned_of
 from havasu_vc.exchange.ogr_formats import VectorFile
 from havasu_vc.geo.crs import parse_crs
 
-__all__ = ["check_geojson", "refuse_lost_geometries"]
+__all__ = ["JSON_DRIVERS", "check_geojson", "refuse_lost_geometries"]
 
-_DRIVERS = ("GeoJSON", "GeoJSONSeq")
+JSON_DRIVERS = ("GeoJSON", "GeoJSONSeq")
 _DEGREES = ("", "EPSG:4326", "EPSG:4979")
 """Systems that GDAL takes where a file names none that it knows."""
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -38,14 +38,14 @@ _MEND = ("mend it in the file",)
 
 def check_geojson(
     file: VectorFile, layer: str, info: Mapping[str, Any], arrow: pa.Schema, *, has_crs: bool
-) -> bool:
+) -> None:
     """Refuse a layer of GeoJSON of which GDAL would read other values than it has.
 
-    Returns whether it is GeoJSON at all. `has_crs` says whether its reference system is
+    `has_crs` says whether its reference system is
     told beside it. Raises `InvalidFileError`.
     """
-    if file.driver not in _DRIVERS:
-        return False
+    if file.driver not in JSON_DRIVERS:
+        return
     with _bytes(file.path) as data:
         if _NUL.search(data):
             raise _refusal(file, "a text has a NUL character, where it would be cut")
@@ -59,7 +59,6 @@ def check_geojson(
                 raise _refusal(file, f"{odd} is no day, and GDAL makes another of it")
         if file.driver == "GeoJSON" and not has_crs and str(info["crs"] or "") in _DEGREES:
             _refuse_unknown_crs(file, data)
-    return True
 
 
 @contextmanager

@@ -37,7 +37,7 @@ WHERE lower(g.table_name) = lower(?) LIMIT 1
 """
 _KEY = "SELECT group_concat(name) FROM pragma_table_info(?) WHERE pk HAVING count(*) = 1"
 _COLUMNS = "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden != 1 ORDER BY cid"
-_BYTES = re.compile(r"blob\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_BYTES = re.compile(r"blob\s*\(\s*\d+\s*\)|float", re.IGNORECASE)
 
 
 def own_title(
@@ -78,17 +78,23 @@ def own_words(file: VectorFile, layer: str, known: str) -> str:
 
 
 def own_lengths(file: VectorFile, layer: str) -> dict[str, str]:
-    """Return the types of a GeoPackage's columns of bytes that have a length, which GDAL omits."""
+    """Return the types of columns of a GeoPackage that GDAL does not tell in full.
+
+    These are bytes that have a length, and floats, which are read with more bits than they say.
+    """
     return {name: type_ for name, type_ in _columns(file, layer) if _BYTES.fullmatch(type_)}
 
 
-def own_types(file: VectorFile, layer: str, arrow: pa.Schema) -> pa.Schema:
+def own_types(file: VectorFile, layer: str, arrow: pa.Schema, *, for_kart: bool) -> pa.Schema:
     """Return columns with those of `TINYINT` as whole numbers of 8 bits, which GDAL has of 32.
 
-    Where a number does not fit, as of those who count to 255, its column stays as it is.
+    Where a number does not fit, as of those who count to 255, its column stays as it is. Floats
+    have 64 bits in Kart, whatever they are declared with.
     """
     for name, type_ in _columns(file, layer):
         place = arrow.get_field_index(name)
+        if for_kart and place >= 0 and pa.types.is_float32(arrow.field(place).type):
+            arrow = arrow.set(place, arrow.field(place).with_type(pa.float64()))
         if type_.upper() == "TINYINT" and place >= 0 and pa.types.is_int32(arrow.field(place).type):
             column, table = quoted(name), quoted(layer)
             query = f"SELECT 1 FROM {table} WHERE {column} NOT BETWEEN -128 AND 127 AND ?1 = ?1"

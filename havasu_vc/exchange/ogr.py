@@ -21,7 +21,8 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.dbf import WantedColumn, check_attributes, long_numbers
 from havasu_vc.exchange.gdal import open_stream, read_info
-from havasu_vc.exchange.geojson_checks import check_geojson, refuse_lost_geometries
+from havasu_vc.exchange.geojson_checks import JSON_DRIVERS, check_geojson, refuse_lost_geometries
+from havasu_vc.exchange.gpkg_floats import wide_floats
 from havasu_vc.exchange.gpkg_words import (
     declared_key,
     own_lengths,
@@ -104,6 +105,8 @@ class _Reading:
     """Checks that values of a GeoPackage are held against."""
     attributes: tuple[WantedColumn, ...] = ()
     """Columns of a shapefile, which its .dbf file is asked of."""
+    wide: tuple[str, ...] = ()
+    """Columns of a GeoPackage whose numbers have more bits than GDAL reads."""
     json: bool = False
     """Whether it is GeoJSON, of which GDAL reads geometries that it does not know as nulls."""
     as_multi: bool = False
@@ -226,18 +229,24 @@ def _ordered(
     return known + [name for name in fields if name not in first]
 
 
-def _columns_of(file: VectorFile, layer: str, info: Mapping[str, Any]) -> pa.Schema:
+def _columns_of(
+    file: VectorFile, layer: str, info: Mapping[str, Any], options: SourceOptions
+) -> tuple[pa.Schema, tuple[str, ...]]:
+    """Return the columns of a layer, and those that have more bits than GDAL reads."""
     # GeoJSON may take an attribute `id` for the feature id too, and would give it twice.
     own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
     with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
-        return own_types(file, layer, reader.schema)
+        arrow = own_types(file, layer, reader.schema, for_kart=options.for_kart)
+        narrow = {field.name for field in reader.schema if pa.types.is_float32(field.type)}
+    check_geojson(file, layer, info, arrow, has_crs=options.crs is not None)
+    wide = [each.name for each in arrow if pa.types.is_float64(each.type) and each.name in narrow]
+    return arrow, tuple(wide)
 
 
 def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
     """Open one layer of a file whose format is known."""
     info = _info(file, layer)
-    arrow = _columns_of(file, layer, info)
-    json = check_geojson(file, layer, info, arrow, has_crs=options.crs is not None)
+    arrow, wide = _columns_of(file, layer, info, options)
     fid, geometry, names = _column_names(file, info, arrow)
     fields = tuple(str(name) for name in info["fields"])
     times = judge_times(file, layer, arrow, fields)
@@ -270,7 +279,8 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows if file.driver == "FlatGeobuf" else None,
         checks=_checks(file, arrow, fields, geometry and names[geometry]),
         attributes=_attributes(file, arrow, fields),
-        json=json,
+        wide=wide,
+        json=file.driver in JSON_DRIVERS,
         as_multi=as_karts,
     )
     metadata = info.get("layer_metadata") or {}
@@ -390,13 +400,18 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
     refuse_odd_values(reading.path, reading.layer, reading.checks, where)
     blanks = check_attributes(reading.path, reading.shown_path, reading.attributes)
     rows, nulls = 0, 0
-    with open_stream(reading.path, reading.layer, **how) as reader:
+    wide = [name for name in reading.wide if name in reading.fields]
+    with (
+        open_stream(reading.path, reading.layer, **how) as reader,
+        wide_floats(reading.path, reading.layer, wide, where) as floats,
+    ):
         for batch in reader:
             absent = {name: rows_of[rows:][: len(batch)] for name, rows_of in blanks.items()}
             rows += batch.num_rows
+            came = dict(zip(batch.schema.names, batch.columns, strict=True))
+            came |= floats.next_to(came, batch.num_rows)
             columns = {
-                renamed[name]: reading.times.convert(name, column)
-                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                renamed[name]: reading.times.convert(name, column) for name, column in came.items()
             }
             for name, blank in absent.items():
                 columns[name] = pc.if_else(pa.array(blank), None, columns[name])

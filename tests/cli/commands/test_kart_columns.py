@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyogrio
 import pytest
 
 from tests.cli.conftest import FIRST, invoke, succeed
@@ -211,3 +213,30 @@ def test_a_table_of_a_server_that_is_not_there_ends_as_in_kart(
     server.run("CREATE SCHEMA bare", "CREATE SCHEMA one", "CREATE TABLE one.a (id int PRIMARY KEY)")
     for source in ([server.address("bare")], [server.address("one"), "nosuch:x"]):
         assert invoke(["-C", repo, "import", *source]).exit_code == 49
+
+
+def test_floats_of_32_bits_keep_what_a_geopackage_has(tmp_path: Path) -> None:
+    """SQLite has 64 bits in any column, and so has Kart."""
+    repo, file = tmp_path / "repo", tmp_path / "slopes.gpkg"
+    numbers = [0.1, 1 / 3, None, 1e300, 2.5]
+    table = pa.table({"slope": pa.array([1.5] * 5, pa.float32()), "name": list("abcde")})
+    pyogrio.write_arrow(table, file, driver="GPKG", layer="slopes", layer_options={"FID": "id"})
+    with closing(sqlite3.connect(file)) as database, database:
+        for key, number in enumerate(numbers, 1):
+            database.execute("UPDATE slopes SET slope = ? WHERE id = ?", (number, key))
+        database.execute("CREATE TABLE texts (name TEXT PRIMARY KEY, slope FLOAT)")
+        database.execute("INSERT INTO texts SELECT name, slope FROM slopes ORDER BY name DESC")
+    succeed(invoke(["init", "--kart", repo]))
+    for layer in ("slopes", "texts"):
+        succeed(invoke(["-C", repo, "import", file, layer]))
+        shown = succeed(invoke(["-C", repo, "show", "-o", "json-lines"])).stdout
+        lines = [json.loads(line) for line in shown.splitlines()]
+        rows = [line["change"]["+"] for line in lines if line["type"] == "feature"]
+        assert [row["slope"] for row in sorted(rows, key=lambda row: row["name"])] == numbers
+    schema = succeed(invoke(["-C", repo, "meta", "get", "slopes", "schema.json", "-o", "json"]))
+    sizes = {
+        each["name"]: each.get("size")
+        for each in json.loads(schema.stdout)["slopes"]["schema.json"]
+    }
+    assert sizes["slope"] == 32
+    assert "clean" in succeed(invoke(["-C", repo, "status"])).stdout
