@@ -64,8 +64,11 @@ def wide_floats(
     part = f" WHERE {where}" if where else ""
     query = f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(layer)}{part}"
     with closing(sqlite3.connect(read_only(path), uri=True)) as database:
-        try:
-            rows = database.execute(query)
-        except sqlite3.Error:
-            columns, rows = (), iter(())
-        yield WideFloats(columns, rows)
+        yield _opened(database, columns, query)
+
+
+def _opened(database: sqlite3.Connection, columns: Sequence[str], query: str) -> WideFloats:
+    try:
+        return WideFloats(columns, database.execute(query))
+    except sqlite3.Error:
+        return WideFloats((), iter(()))
