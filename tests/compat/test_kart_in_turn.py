@@ -277,6 +277,32 @@ class Pair:
             self.now |= {key: after[key] for key in apart if key in after}
             self.note(self.now)
 
+    def apply_by_hand(self) -> None:
+        """Apply a patch of a new half alone, of a row as some commit has it."""
+        number, head = self.random.randrange(len(self.history)), self.heads[self.branch]
+        keys = sorted(head.keys() - {TITLE})
+        if not keys:
+            return
+        key, name = self.random.choice(keys), self.random.choice("abcd")
+        was = self.history[number][1].get(key)
+        patch = {
+            "kart.patch/v1": {
+                "authorName": "Ann",
+                "authorEmail": "ann@example.com",
+                "message": "By hand",
+                "base": self.ids[number],
+            },
+            "kart.diff/v1+hexwkb": {"points": {"feature": [{"+": {"id": key, "name": name}}]}},
+        }
+        (self.repo.parent / "patch.json").write_text(json.dumps(patch))
+        code = 22 if was != head[key] else 44 if was[2] == name else 0
+        code = 29 if self.edited else code
+        self.either()("apply", str(self.repo.parent / "patch.json"), code=code)
+        if code == 0:
+            _, geometry, _, height = head[key]
+            self.now[key] = (key, geometry, name, height)
+            self.note(self.now)
+
     def stash(self) -> None:
         """Set edits aside, or bring them back: Kart has no such thing, and must not notice."""
         head = self.heads[self.branch]
@@ -368,14 +394,20 @@ class Pair:
             return
         key = self.random.choice(sorted(self.waiting.left))
         sides = self.waiting.conflicts[key]
-        gone = [] if key == TITLE else ["delete"]
-        side = self.random.choice([name for name in sides if sides[name] is not None] + gone)
+        more = [] if key == TITLE else ["delete", "workingcopy"]
+        side = self.random.choice([name for name in sides if sides[name] is not None] + more)
         if key != TITLE and TITLE in self.waiting.left:
             for program in (self.ours, self.theirs):
                 program("resolve", label(key), f"--with={side}", code=20)
             return
+        if side == "workingcopy" and key not in self.now:
+            for program in (self.ours, self.theirs):
+                program("resolve", label(key), f"--with={side}", code=40)
+            return
         self.either()("resolve", label(key), f"--with={side}")
         self.waiting.left.discard(key)
+        if side == "workingcopy":
+            return
         self.now.pop(key, None)
         if (row := sides.get(side)) is not None:
             self.now[key] = row
@@ -413,6 +445,7 @@ class Pair:
         always = [self.edit] * 8 + [self.commit, self.commit_one, self.switch] * 2
         always += [self.restore, self.restore_one, self.restore_all, self.reset, self.look_back]
         always += [self.drop_branch, self.write_anew, self.set_title, self.apply, self.look]
+        always += [self.apply_by_hand] * 2
         always += [self.stash] * 2
         waits = [self.resolve] * 4 + [self.conclude, self.conclude, self.abort, self.refused]
         self.random.choice(always + [self.merge] * 5 if self.waiting is None else waits)()
