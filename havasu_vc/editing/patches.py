@@ -122,7 +122,10 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
             raise NoChangesError("the patch changes nothing")
         identity, living = None, None
         if not request.commit and branch is None and (living := working_copy(repo)) is not None:
-            living.show(_views(living, transaction, changed, [*removed, *files]))
+            views = _views(living, transaction, changed, [*removed, *files])
+            if request.keeps_columns:
+                _require_columns_kept(transaction, views)
+            living.show(views)
         if request.commit:
             identity = transaction.commit(
                 changed,
@@ -203,6 +206,16 @@ def _views(
             hints=("apply it without --no-commit",),
         )
     return views
+
+
+def _require_columns_kept(transaction: Transaction, views: Mapping[str, Dataset]) -> None:
+    """Raise for a dataset that gets columns or loses some."""
+    for path, view in views.items():
+        if transaction.dataset(path).schema.by_id.keys() != view.schema.by_id.keys():
+            raise NotYetSupportedError(
+                f"columns cannot be added or dropped as edits: {path}",
+                hints=("apply it without --no-commit",),
+            )
 
 
 def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:

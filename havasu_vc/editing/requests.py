@@ -39,6 +39,8 @@ class PatchRequest:
     """Refuse to commit a patch without a message."""
     needs_base: bool = False
     """Refuse a row that is there and has the new half alone, if the patch names no base."""
+    keeps_columns: bool = False
+    """Refuse to add or drop columns in the working copy."""
     limit: int | None = None
     """Take patches up to this size, such as 1G."""
 

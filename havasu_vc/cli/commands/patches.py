@@ -126,7 +126,7 @@ def _require_datasets(repo: Repo, revision: str, filters: Sequence[str]) -> None
     ),
     message=Spelt("-m --message", metavar="TEXT", multiple=True, parse=join_message),
     limit=Spelt("--max-size", metavar="SIZE", type=click.STRING, parse=parse_size),
-    without=("source", "rows_left_out", "needs_message", "needs_base"),
+    without=("source", "rows_left_out", "needs_message", "needs_base", "keeps_columns"),
 )
 @click.option("--amend", is_flag=True, help="Commit in the place of the branch's commit.")
 @engine_option
@@ -164,4 +164,4 @@ def _as_kart(request: PatchRequest) -> PatchRequest:
         raise click.UsageError("--no-commit and --ref are incompatible")
     empty = request.allow_empty or not request.commit
     wanted = replace(request, allow_empty=empty, rows_left_out=True, needs_message=True)
-    return replace(wanted, needs_base=True)
+    return replace(wanted, needs_base=True, keeps_columns=True)

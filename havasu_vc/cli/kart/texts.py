@@ -66,8 +66,9 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"Invalid value: Can only show a single range - can't show \1, \2",
     ),
     (
-        "restore",
-        "(?:edited columns|datasets) cannot be restored as they are elsewhere: (.+)",
+        "apply restore",
+        "(?:(?:edited columns|datasets) cannot be restored as they are elsewhere|columns cannot be "
+        "added or dropped as edits): (.+)",
         "Sorry, this operation is not yet supported when there are structural changes. Structural "
         r"changes are affecting:\n\1",
     ),

@@ -171,6 +171,22 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     assert lines[0].startswith("Commit ") and lines[1] == "Updating edits.gpkg ..."
 
 
+def test_columns_are_added_by_a_commit_alone(repo: Path) -> None:
+    run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
+    columns = json.loads(succeed(invoke(["-C", repo, "meta", "get", "-o", "json"])).stdout)
+    old = columns["points"]["schema.json"]
+    new = [*old, {"id": "a-new-one", "name": "note", "dataType": "text"}]
+    patch = json.loads(patch_of())
+    patch["kart.diff/v1+hexwkb"]["points"]["meta"] = {"schema.json": {"-": old, "+": new}}
+    asked: list[str | Path] = ["-C", repo, "apply", "-"]
+    refused = invoke([*asked, "--no-commit"], stdin=json.dumps(patch))
+    assert refused.exit_code == 30
+    assert refused.stderr.splitlines()[-1] == "points"
+    assert "note" not in succeed(invoke(["-C", repo, "diff"])).stdout
+    succeed(invoke(asked, stdin=json.dumps(patch)))
+
+
 def test_a_diff_while_a_merge_waits_tells_of_the_files_that_it_brings(repo: Path) -> None:
     run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
     succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
