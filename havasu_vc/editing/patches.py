@@ -122,10 +122,8 @@ def apply_patch(repo: OpenRepo, request: PatchRequest) -> CommitResult:
             raise NoChangesError("the patch changes nothing")
         identity, living = None, None
         if not request.commit and branch is None and (living := working_copy(repo)) is not None:
-            views = _views(living, transaction, changed, [*removed, *files])
-            if request.keeps_columns:
-                _require_columns_kept(transaction, views)
-            living.show(views)
+            odd = [*removed, *files]
+            living.show(_views(living, transaction, changed, odd, request.keeps_columns))
         if request.commit:
             identity = transaction.commit(
                 changed,
@@ -185,11 +183,15 @@ def _naming_misfits(
 
 
 def _views(
-    living: LivingCopy, transaction: Transaction, edits: Sequence[TreeEdit], odd: Sequence[str]
+    living: LivingCopy,
+    transaction: Transaction,
+    edits: Sequence[TreeEdit],
+    odd: Sequence[str],
+    keeps_columns: bool,
 ) -> dict[str, Dataset]:
     """Return datasets as a patch has them; raise for more than a working copy can show as edits.
 
-    `odd` is what a patch has besides edits of datasets.
+    `odd` is what a patch has besides edits of datasets; `keeps_columns` refuses other columns.
     """
     views, unseen = {}, list(odd)
     for edit in edits:
@@ -198,6 +200,11 @@ def _views(
             continue
         old = transaction.dataset(edit.path)
         views[edit.path] = old.after(edit)
+        if keeps_columns and old.schema.by_id.keys() != views[edit.path].schema.by_id.keys():
+            raise NotYetSupportedError(
+                f"columns cannot be added or dropped as edits: {edit.path}",
+                hints=("apply it without --no-commit",),
+            )
         if living.unseen(old, views[edit.path]):
             unseen.append(edit.path)
     if unseen:
@@ -206,16 +213,6 @@ def _views(
             hints=("apply it without --no-commit",),
         )
     return views
-
-
-def _require_columns_kept(transaction: Transaction, views: Mapping[str, Dataset]) -> None:
-    """Raise for a dataset that gets columns or loses some."""
-    for path, view in views.items():
-        if transaction.dataset(path).schema.by_id.keys() != view.schema.by_id.keys():
-            raise NotYetSupportedError(
-                f"columns cannot be added or dropped as edits: {path}",
-                hints=("apply it without --no-commit",),
-            )
 
 
 def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:
