@@ -39,6 +39,7 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import EngineOf, Source, SourceOptions
+from havasu_vc.exchange.source_files import require_unchanged, stamps_of
 from havasu_vc.exchange.sources import dataset_name, declared_types, open_sources, read_as, spread
 from havasu_vc.geo.crs import keeps_system
 from havasu_vc.history.diff import changes_counted, row_changes
@@ -109,6 +110,7 @@ def _imported(
     repo: OpenRepo, request: ImportRequest, kind: DatasetKind, engine_of: OpensEngine
 ) -> ImportResult:
     dry_run, message = request.dry_run, request.message
+    stamps = stamps_of(request.place)
     chosen = _sources(request, engine_of)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
@@ -121,6 +123,7 @@ def _imported(
             path: taking.take(path, source, replaced.dataset(path) if path in known else None)
             for source, path in chosen
         }
+        require_unchanged(stamps)
         edits = [layer.edit for layer in layers.values() if layer.edit.blobs]
         counts = {path: layer.edit.counts for path, layer in layers.items()}
         taken = {path: layer.understood for path, layer in layers.items()}

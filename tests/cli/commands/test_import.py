@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import geopandas
 import pytest
 
+from havasu_vc.transfer import imports
 from tests.cli.conftest import SECOND, Run, succeed
 from tests.repo.tables import write_layers
 
@@ -282,3 +284,30 @@ def test_a_dataset_whose_name_is_in_another_letter_case(run: Run, csv_file: Path
         assert "cannot tell it from the dataset 'points'\n" in refused.stderr
         assert "Hint: write 'points' to mean that dataset, or give another name" in refused.stderr
     succeed(run("mv", "points", "Points"))  # the same dataset may be called so
+
+
+@pytest.mark.parametrize("how", ["append", "replace", "remove"])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    run: Run, csv_file: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    opened = imports._opened
+
+    def changed(*arguments: Any) -> Any:
+        found = opened(*arguments)
+        text = csv_file.read_text()
+        if how == "append":
+            csv_file.write_text(text + "9,nine,3.5,174.7,-41.2\n")
+        elif how == "replace":
+            csv_file.with_suffix(".new").write_text(text)
+            csv_file.with_suffix(".new").replace(csv_file)
+        else:
+            csv_file.unlink()
+        return found
+
+    before = succeed(run("log")).stdout
+    monkeypatch.setattr(imports, "_opened", changed)
+    result = run("import", csv_file, "changed", "--primary-key", "id")
+    assert result.exit_code != 0
+    if how != "remove":
+        assert result.exit_code == 28 and "changed while it was read" in result.stderr
+    assert succeed(run("log")).stdout == before
