@@ -854,6 +854,14 @@ mixed: show ..
 mixed: diff t1..
 clean: import ../edited/copy.gpkg table:a/../b
 clean: import ../edited/copy.gpkg table:a./b
+mixed_merging: conflicts places:feature:1
+mixed_merging: conflicts places:feature:99
+mixed_merging: conflicts -s places:feature:1
+mixed_merging: conflicts -o geojson places:feature:1
+mixed_merging: conflicts places:1 -o json
+mixed: merge other --into nosuch -m x
+mixed: merge other --into HEAD -m x
+clean: import ../edited/copy.gpkg table:a table:a
 """
 
 

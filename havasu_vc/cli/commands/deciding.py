@@ -17,7 +17,7 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.kart.diffs import crs_as_kart
-from havasu_vc.cli.kart.filters import checked_filters
+from havasu_vc.cli.kart.filters import filters_of_edits
 from havasu_vc.cli.options import JSON_STYLES, Command, DiffForm, json_option, output_option
 from havasu_vc.cli.output import folder_for_geojson, opened_output, require_file
 from havasu_vc.cli.pager import paged_output
@@ -105,7 +105,7 @@ def conflicts(
         options = replace(options, reproject=reprojection(crs_as_kart(crs))[1])
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(
-        checked_filters(filters), by_key=name == "text" or bool(summary)
+        filters_of_edits(filters), by_key=name == "text" or bool(summary)
     )
     as_kart = is_in_karts_place(repo.git)
     if name == "geojson":

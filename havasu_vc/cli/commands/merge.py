@@ -99,6 +99,8 @@ def command(
             f"only one revision can be merged at a time, not {' '.join(revisions[1:])} as well",
             hints=("merge one after the other: " + ", then ".join(revisions),),
         )
+    if is_called_kart() and request.into == "HEAD":
+        request = replace(request, into=None)  # which to Kart is the same
     if is_called_kart() and request.into is None:
         require_no_merge_of_kart(repo.git)
         repo.workspace.require_clean_in_karts()  # of which Kart tells before all else

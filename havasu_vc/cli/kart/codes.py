@@ -152,6 +152,7 @@ CALLED_KART: tuple[tuple[str, ErrorKind, str, int], ...] = (
     (_MAKING, ErrorKind.STORAGE, "postgresql:.+ cannot be reached: ", 60),
     ("checkout", ErrorKind.NO_SPATIAL_FILTER, "", 30),
     ("meta", ErrorKind.SCHEMA_VIOLATION, "", 20),
+    ("merge", ErrorKind.NO_BRANCH, "", 47),
     ("switch", ErrorKind.NO_BRANCH, "a branch is expected, and .+ is one of a remote", 2),
     ("import", ErrorKind.INVALID_FILE, r".+\.tiff?: ", 2),
     ("import", ErrorKind.INVALID_ARGUMENT, ".+ is a file, and what stands behind SOURCE", 49),

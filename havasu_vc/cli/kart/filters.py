@@ -93,7 +93,7 @@ def _as_kart(text: str) -> str:
 
 
 def filters_of_edits(filters: Sequence[str], since: str = "HEAD") -> tuple[str, ...]:
-    """Return filters of what is edited, of which Kart takes one of rows for one of meta as well.
+    """Return filters of edits or conflicts, of which Kart takes one of rows for one of meta too.
 
     Between HEAD and another revision one of rows is of rows alone.
     """

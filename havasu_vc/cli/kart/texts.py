@@ -388,6 +388,7 @@ TEXTS: tuple[tuple[str, str, str], ...] = (
         r"Invalid value for refish: A branch is expected, got remote branch \1",
     ),
     ("switch", r"Missing argument 'BRANCH'\.", "Missing argument: REFISH"),
+    ("merge", r"there is no branch '(.+)'", r"No commit found at \1"),
     ("apply", r"there is no branch '(.+)'", r"No such ref refs/heads/\1"),
     ("restore", r"no commit is named '(.+)'", r"\1 is not a commit or tree"),
     ("reset", r"no commit is named '(.+)'", r"\1 is not a commit"),

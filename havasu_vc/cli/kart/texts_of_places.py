@@ -11,7 +11,7 @@ __all__ = ["KARTS_EXPORTS", "KARTS_SOURCES", "PLACE_TEXTS"]
 
 KARTS_SOURCES = (
     "GeoPackage: PATH.gpkg",
-    "PostgreSQL: postgresql://HOST/DBNAME/DBSCHEMA[/TABLE]",
+    "PostgreSQL: postgresql://HOST/DBNAME[/DBSCHEMA[/TABLE]]",
     "ESRI Shapefile: PATH.shp",
     "GeoTIFF: PATH.tif or PATH.tiff",
     "GeoParquet: PATH.parquet",
