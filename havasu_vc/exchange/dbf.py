@@ -15,10 +15,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidFileError
+from havasu_vc.errors import InvalidArgumentError, InvalidFileError
 from havasu_vc.records import dataclass
 
-__all__ = ["WantedColumn", "check_attributes", "long_numbers", "text_encoding"]
+__all__ = [
+    "WantedColumn",
+    "check_attributes",
+    "long_numbers",
+    "refuse_long_rows",
+    "text_encoding",
+]
 
 WantedColumn = tuple[str, int, pa.DataType]
 """The name of a column, its place in the file and the type that GDAL gives it."""
@@ -86,6 +92,25 @@ def _attributes_of(path: str) -> Attributes | None:
         return None
     rows = data[begin : begin + count * length].reshape(count, length)
     return Attributes(rows, tuple(columns), tuple(names))
+
+
+def refuse_long_rows(path: str) -> None:
+    """Refuse a .dbf that GDAL wrote with rows longer than their length can be said in its head."""
+    with Path(path).with_suffix(".dbf").open("rb") as file:
+        data = file.read(1 << 16)
+    length, begin = int.from_bytes(data[10:12], "little"), int.from_bytes(data[8:10], "little")
+    total = 1
+    for place in range(32, begin - 31, 32):
+        if data[place] == 0x0D:
+            break
+        total += data[place + 16]
+        if data[place + 11 : place + 12] == b"C":
+            total += data[place + 17] << 8
+    if total != length:
+        raise InvalidArgumentError(
+            f"a shapefile has rows of 65,535 bytes at most, and these have {total:,}",
+            hints=("leave columns out with --columns, or export to .gpkg or .parquet",),
+        )
 
 
 def _attributes_with(path: str, wanted: Sequence[WantedColumn]) -> Attributes | None:

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
-from havasu_vc.exchange.dbf import text_encoding
+from havasu_vc.exchange.dbf import refuse_long_rows, text_encoding
 from havasu_vc.exchange.ogr_formats import OF_PEOPLE, check_shapefile, read_only
 
 __all__ = [
@@ -137,6 +137,7 @@ def require_whole(path: str, layer: str, rows: int, *, end: bytes | None) -> Non
         how = {"columns": [], "read_geometry": False, "return_fids": True}
         try:
             if path.lower().endswith(_SHAPES):
+                refuse_long_rows(path)
                 check_shapefile(Path(path))
             with open_stream(path, layer, **how) as reader:
                 found = sum(batch.num_rows for batch in reader)

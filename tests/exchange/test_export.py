@@ -404,6 +404,16 @@ def test_a_file_that_has_no_room_is_not_there(extension: str, tmp_path: Path) ->
         assert {part.name for part in tmp_path.iterdir()} == parts
 
 
+def test_rows_too_long_for_a_shapefile_are_refused(tmp_path: Path) -> None:
+    wide = {f"c{number}": ["x" * 250] for number in range(270)}
+    table = pa.table({"geom": points((1.0, 2.0)), **wide})
+    with pytest.raises(InvalidArgumentError, match="65,535 bytes at most"):
+        export(tmp_path / "a.shp", table, geometry=LONLAT)
+    assert list(tmp_path.iterdir()) == []
+    few = table.select(table.column_names[:250])
+    assert export(tmp_path / "a.shp", few, geometry=LONLAT).rows == 1
+
+
 def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"n": range(500), "geom": points(*[(1.0, 2.0)] * 500)})
     usage = shutil.disk_usage(tmp_path)._replace(free=0)
