@@ -23,6 +23,7 @@ from havasu_vc.repo.filter_texts import CONDITIONS, split_filter
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
+    from havasu_vc.model.diffs import MetaChange
 
 __all__ = [
     "checked_filters",
@@ -144,8 +145,8 @@ def refuse_keys_of_patterns(filters: Sequence[str]) -> None:
 def refused_parts(repo: Repo, filters: Sequence[str], source: str | None) -> HavasuError | None:
     """Return why Kart restores nothing where the columns of a table are edited.
 
-    That is so of any other version of it, and of parts of it but all rows. A dataset that is at
-    one end alone is restored by a commit alone.
+    That is so of parts of it but all rows, and of a version with columns that the table has not
+    or without some. A dataset that is at one end alone is restored by a commit alone.
     """
     elsewhere = source is not None and repo.commit_info(source).id != repo.head().commit
     if source is not None and elsewhere and repo.workspace.living is not None:
@@ -160,13 +161,24 @@ def refused_parts(repo: Repo, filters: Sequence[str], source: str | None) -> Hav
     paths = {each.partition(":")[0].strip("/") for each in (filters if elsewhere else parts)}
     altered = [
         diff.path
-        for diff in repo.workspace.diff(None, [f"{path}:meta" for path in sorted(paths)])
-        if any(change.name == "schema.json" for change in diff.meta)
+        for diff in repo.workspace.diff(
+            source if elsewhere else None, [f"{path}:meta" for path in sorted(paths)]
+        )
+        if any(
+            change.name == "schema.json" and not (elsewhere and _same_columns(change))
+            for change in diff.meta
+        )
     ]
     if not altered:
         return None
     what = "as they are elsewhere" if elsewhere else "in part"
     return NotYetSupportedError(f"edited columns cannot be restored {what}: {', '.join(altered)}")
+
+
+def _same_columns(change: MetaChange) -> bool:
+    """Whether a schema has the columns that it had, perhaps by other names."""
+    ids = [{each["id"] for each in side or ()} for side in (change.old, change.new)]
+    return ids[0] == ids[1]
 
 
 def tell_how_to_part(assumed: bool) -> None:

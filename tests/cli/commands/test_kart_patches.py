@@ -171,6 +171,22 @@ def test_a_patch_that_is_not_committed_needs_a_working_copy(repo: Path) -> None:
     assert lines[0].startswith("Commit ") and lines[1] == "Updating edits.gpkg ..."
 
 
+@pytest.mark.parametrize(("edit", "code"), [("RENAME COLUMN name TO called", 0), ("ADD note", 30)])
+def test_a_version_is_restored_over_a_renamed_column_alone(
+    repo: Path, edit: str, code: int
+) -> None:
+    run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
+    succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
+    change = patch_of({"+": {"id": 1, "name": "uno"}}, base=head_of(repo))
+    succeed(invoke(["-C", repo, "apply", "-"], stdin=change))
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file, file:
+        file.execute(f"ALTER TABLE points {edit}")
+    assert invoke(["-C", repo, "restore", "-s", "HEAD^"]).exit_code == code
+    with closing(sqlite3.connect(repo / "edits.gpkg")) as file:
+        names = [each[1] for each in file.execute("PRAGMA table_info(points)")]
+        assert "called" not in names and ("note" in names) == bool(code)
+
+
 def test_columns_are_added_by_a_commit_alone(repo: Path) -> None:
     run_git("config", "--file", str(repo / ".kart/config"), "--unset", LEFT_OUT, cwd=repo)
     succeed(invoke(["-C", repo, "create-workingcopy", repo / "edits.gpkg"]))
