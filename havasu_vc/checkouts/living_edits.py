@@ -20,6 +20,7 @@ from havasu_vc.checkouts.living_area import ShownPart, outside, part_of
 from havasu_vc.checkouts.living_place import left_out
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import is_of_kart
+from havasu_vc.datasets.limits import within_limits
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
@@ -323,12 +324,12 @@ class LayerEdits:
                 return TreeEdit(self.path, {}, marker=base.marker)
             with base.edit() as edit:
                 edit.add_documents(documents)
-                edit.collect(iter(self.batches))
+                edit.collect(within_limits(self.path, self.header, self.batches))
                 return edit.finish()
         _, evolved = base.evolved(self.schema)
         with evolved:
             evolved.add_documents(documents)
-            evolved.collect(iter(self.batches))
+            evolved.collect(within_limits(self.path, self.header, self.batches))
             return evolved.finish()
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.checkouts import Workspace, working_copy
 from havasu_vc.datasets.commit_plans import MergedTree
+from havasu_vc.datasets.limits import within_limits
 from havasu_vc.datasets.pairing import describe_key, equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
@@ -307,7 +308,9 @@ def _edited(part: DatasetPatch, view: Dataset, own: OwnSystem | None) -> TreeEdi
             if not view.key and any(change.old and change.new for change in part.features):
                 raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
             edit.spell(change.new for change in part.features if change.new)
-            edit.collect(_changes(part, view, schema, own))
+            after = header_after(part, view.header, schema)
+            changes = _changes(part, view, schema, own)
+            edit.collect(within_limits(part.path, after, changes))
         if not edit.counts.total and not documents and not more:
             return TreeEdit(part.path, {})
         return edit.finish()

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.errors import KeyViolationError
+from havasu_vc.datasets.limits import violation, violation_lines
+from havasu_vc.errors import KeyViolationError, UnsupportedTypeError
 from havasu_vc.exchange.edit_state import (
     exact_columns,
     read_exact,
@@ -26,7 +27,7 @@ from havasu_vc.exchange.edit_state import (
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
 from havasu_vc.exchange.living_index import IndexPacking
-from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
+from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column, wrong_value
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
     EXACT,
@@ -258,10 +259,22 @@ class LivingFile:
         main = seen.layer.geometry
         main_id = None if main is None else main.id
         arrays = [
-            value_column(field, values, main=field.id == main_id)
+            self._column(seen, field, values, main=field.id == main_id)
             for field, values in zip(schema.fields, columns[1:], strict=True)
         ]
         return _batch(self._restored(seen, schema, arrays, fids), schema)
+
+    def _column(self, seen: Seen, field: Field, values: Sequence[Any], *, main: bool) -> pa.Array:
+        """Return values of a column; where one is none of it, Kart's words are told as well."""
+        try:
+            return value_column(field, values, main=main)
+        except UnsupportedTypeError as error:
+            items = seen.layer.header.meta.get("schema.json", ()) if self.names.kart else ()
+            item = next((each for each in items if each["name"] == field.name), None)
+            if item is not None:
+                said = violation(item, wrong_value(field, values, main=main))
+                error.said = violation_lines(seen.layer.dataset, [said])
+            raise
 
     def _restored(
         self, seen: Seen, schema: Schema, arrays: list[pa.Array], fids: pa.Array

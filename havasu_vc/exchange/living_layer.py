@@ -37,7 +37,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive, is_whole
 from havasu_vc.records import dataclass
 
-__all__ = ["Layer", "Rows", "declared_type", "plan_layer", "value_column"]
+__all__ = ["Layer", "Rows", "declared_type", "plan_layer", "value_column", "wrong_value"]
 
 _TYPES = {
     "boolean": "BOOLEAN", "date": "DATE", "interval": "TEXT", "numeric": "TEXT", "time": "TEXT",
@@ -224,6 +224,16 @@ def value_column(field: Field, values: Sequence[Any], *, main: bool) -> pa.Array
         ) from error
 
 
+def wrong_value(field: Field, values: Sequence[Any], *, main: bool) -> object:
+    """Return the first of some values that is none of a column; None where all are."""
+    for value in values:
+        try:
+            value_column(field, [value], main=main)
+        except UnsupportedTypeError:
+            return value
+    return None
+
+
 def _incoming(field: Field) -> Callable[[Sequence[Any]], pa.Array]:
     form = edit_form(field)
 
@@ -233,8 +243,26 @@ def _incoming(field: Field) -> Callable[[Sequence[Any]], pa.Array]:
     return read
 
 
+def _kinds_of(field: Field, form: EditForm) -> set[type]:
+    """Return the types that values of a column have in SQLite, where they are such."""
+    if is_whole(field.type):
+        found: set[type] = {int}
+    elif field.type is Primitive.BOOLEAN or pa.types.is_floating(form.type):
+        found = {int, float}
+    else:
+        found = {bytes} if pa.types.is_binary(form.type) else {str}
+    return {type(None), *found}
+
+
 def _raw(field: Field, form: EditForm, values: Sequence[Any]) -> pa.Array:
-    """Return values in the Arrow type that GDAL would give them."""
+    """Return values in the Arrow type that GDAL would give them.
+
+    SQLite keeps any value in any column. Arrow would cut the fraction off a number, and read
+    bytes as text and text as bytes.
+    """
+    known = _kinds_of(field, form)
+    if not set(map(type, values)) <= known:
+        raise ValueError(repr(next(value for value in values if type(value) not in known)))
     if field.type is Primitive.BOOLEAN:
         if not set(values) <= {0, 1, None}:
             raise ValueError("neither 0 nor 1")

@@ -18,6 +18,8 @@ def keys_of_track(field: Field, values: Sequence[Any]) -> pa.Array:
     """Return a key column of what was tracked, which is text, in its stored type."""
     if is_whole(field.type):
         values = [int(value) for value in values]
+    elif field.type in (Primitive.FLOAT, Primitive.DOUBLE):
+        values = [float(value) for value in values]
     elif field.type is Primitive.BINARY and values and isinstance(values[0], str):
         values = [bytes.fromhex(value) for value in values]
     return value_column(field, values, main=False)
