@@ -440,8 +440,8 @@ class LivingCopy:
                         f"the table of {path} is gone, which cannot be set aside",
                         hints=(f"`havasu-vc restore {shlex.quote(path)}` brings it back",),
                     )
-                made = edited.edit(base.views[path].with_storage(transaction.storage))
-                made = self._onto_head(transaction, base, made)
+                view = base.views[path].with_storage(transaction.storage)
+                made = self._onto_head(transaction, base, edited.edit(view, any_value=True))
                 edits += [made] if made.blobs else []
             if not edits:
                 raise NoChangesError("there is nothing to set aside: nothing was edited")

@@ -99,7 +99,7 @@ def _diff_from(
                 if edits.is_dropped:
                     second = None
                 elif not edits.is_empty:
-                    second = second.after(edits.edit(second))
+                    second = second.after(edits.edit(second, any_value=True))
                     edited = {path: edits.row_keys} if second.key else {}
             if (first and first.folder) == (second and second.folder):
                 if equal_ones and first is not None and is_of_kart(first.header.kind):

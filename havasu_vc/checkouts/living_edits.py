@@ -313,8 +313,12 @@ class LayerEdits:
             columns.append(pc.coalesce(*sides))
         return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(only))
 
-    def edit(self, base: Dataset) -> TreeEdit:
-        """Return the edit of the dataset; `base` is it with the storage of a transaction."""
+    def edit(self, base: Dataset, *, any_value: bool = False) -> TreeEdit:
+        """Return the edit of the dataset; `base` is it with the storage of a transaction.
+
+        Values beyond the limits of their columns are refused, or kept with `any_value`.
+        """
+        rows = self.batches if any_value else within_limits(self.path, self.header, self.batches)
         documents = {
             f"meta/{name}": None if text is None else text.encode()
             for name, text in self.said.items()
@@ -324,12 +328,12 @@ class LayerEdits:
                 return TreeEdit(self.path, {}, marker=base.marker)
             with base.edit() as edit:
                 edit.add_documents(documents)
-                edit.collect(within_limits(self.path, self.header, self.batches))
+                edit.collect(iter(rows))
                 return edit.finish()
         _, evolved = base.evolved(self.schema)
         with evolved:
             evolved.add_documents(documents)
-            evolved.collect(within_limits(self.path, self.header, self.batches))
+            evolved.collect(iter(rows))
             return evolved.finish()
 
 

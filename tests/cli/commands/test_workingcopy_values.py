@@ -129,12 +129,14 @@ def test_limits_hold_for_patches_and_not_for_imports(source: Path) -> None:
     rows = (row for each in patch["kart.diff/v1+hexwkb"]["t"]["feature"] for row in each.values())
     old = next(row for row in rows if row["id"] == 2)
     patch["kart.diff/v1+hexwkb"]["t"] = {"feature": [{"-": old, "+": {**old, "word": "patched"}}]}
-    file = repo.with_name("patch.json")
-    file.write_text(json.dumps(patch))
-    refused = invoke(["-C", repo, "apply", file])
+    written = repo.with_name("patch.json")
+    written.write_text(json.dumps(patch))
+    refused = invoke(["-C", repo, "apply", written])
     assert refused.exit_code == 23 and "value 'patched' exceeds limit of 5" in refused.stderr
     # An edit of another column asks for the row as it is now, as Kart does.
     edit(repo, "UPDATE t SET note = 'y' WHERE id = 1")
     assert invoke(["-C", repo, "commit", "-m", "x"]).exit_code == 23
+    succeed(invoke(["-C", repo, "diff", "HEAD"]))
+    succeed(invoke(["-C", repo, "diff"]))
     edit(repo, "UPDATE t SET word = 'short', tiny = 3 WHERE id = 1")
     succeed(invoke(["-C", repo, "commit", "-m", "x"]))
