@@ -86,7 +86,8 @@ def _refuse_odd_ids(
             raise _refusal(file, f"it has the id {number} beside ids that are no numbers above 0")
         found.append(number if abs(number) >> 63 == 0 else hash(number))
     ids = np.frombuffer(found, np.int64)
-    if len(np.unique(ids)) == len(ids):
+    # Of the properties called `id` that come twice, each is a value of a column of its own.
+    if "id" in arrow.names or len(np.unique(ids)) == len(ids):
         return
     how = {"columns": [], "read_geometry": False, "return_fids": True}
     for line in warned_of(file.path, layer, **how):
