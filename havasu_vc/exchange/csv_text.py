@@ -5,9 +5,11 @@ Values may hold line breaks; a row with too many or too few values is an error t
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
+import sys
 from collections.abc import Iterator
 from typing import IO, Any, cast
 
@@ -32,6 +34,7 @@ __all__ = [
     "translated",
 ]
 
+_AT_ONCE = 64 << 20
 _MOST_COLUMNS = 10_000
 """PyArrow takes 9 kB for each before it reads a row, which a file may name in two bytes."""
 
@@ -102,12 +105,59 @@ class RowTooLongError(Exception):
     """A row does not fit a block."""
 
 
-def _text_of(form: CsvForm) -> Any:
-    """Return what PyArrow reads a file from, or the part of it that is to be read."""
+def _text_of(form: CsvForm) -> pa.NativeFile:
+    """Return what PyArrow reads a file from, or the part of it that is to be read, in UTF-8."""
     if form.span is None:
-        return opened(form.path)
-    file = opened(form.path) if is_url(form.path) else pa.OSFile(form.path)
-    return file.get_stream(form.span.start, form.span.end - form.span.start)
+        part = opened(form.path) if is_url(form.path) else pa.input_stream(form.path)
+    else:
+        file = opened(form.path) if is_url(form.path) else pa.OSFile(form.path)
+        part = file.get_stream(form.span.start, form.span.end - form.span.start)
+    return pa.PythonFile(_WholeLineEnds(part, form.encoding), "r")
+
+
+class _WholeLineEnds(io.BufferedIOBase):
+    """A text in UTF-8 that is never read up to the middle of a line end of two characters.
+
+    PyArrow passes over a line feed that begins a block where the last one ended in a carriage
+    return, also if both stand within a value.
+    """
+
+    def __init__(self, stream: Any, encoding: str) -> None:
+        self._stream = stream
+        found = codecs.lookup(encoding)
+        self._decoder = None if found.name == "utf-8" else found.incrementaldecoder()
+        self._held = b""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return so many bytes, or one less; fewer where the text ends."""
+        most = sys.maxsize if size is None or size < 0 else size
+        data = self._held
+        while len(data) < most and (more := self._next(min(most - len(data), _AT_ONCE))):
+            data += more
+        whole = len(data) < most
+        data, self._held = data[:most], data[most:]
+        if not whole and most > 1 and data.endswith(b"\r"):
+            data, self._held = data[:-1], b"\r" + self._held
+        return data
+
+    def _next(self, size: int) -> bytes:
+        """Return what comes of some more bytes; nothing where the text ends."""
+        while True:
+            raw = bytes(self._stream.read(size))
+            if self._decoder is None:
+                return raw
+            text = self._decoder.decode(raw, final=not raw).encode()
+            if text or not raw:
+                return text
+
+    def readable(self) -> bool:
+        """Whether it can be read: it can."""
+        return True
+
+    def close(self) -> None:
+        """Close what is read from."""
+        self._stream.close()
+        super().close()
 
 
 def text_batches(form: CsvForm) -> Iterator[pa.RecordBatch]:
@@ -119,7 +169,6 @@ def text_batches(form: CsvForm) -> Iterator[pa.RecordBatch]:
             _text_of(form),
             read_options=pacsv.ReadOptions(
                 block_size=form.block,
-                encoding=form.encoding,
                 column_names=names,
                 skip_rows=0,
                 skip_rows_after_names=int(has_header),

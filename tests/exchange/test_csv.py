@@ -234,6 +234,20 @@ def test_only_a_header_is_a_table_without_rows(tmp_path: Path) -> None:
 NASTY = st.text('x",\n\r;é ', max_size=5)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "latin-1"])
+@pytest.mark.parametrize("block", [64, 65, 66, 67, 68, 69, 70, 71, 72, 128, 129, 130, 131])
+def test_a_line_end_in_a_value_is_whole_where_a_block_ends(
+    encoding: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = ["x" * number + "\r\n" for number in range(1, 13)]
+    text = "a,b\r\n" + "".join(f'1,"{value}"\r\n' for value in values)
+    monkeypatch.setattr("havasu_vc.exchange.csv._BLOCK", block)
+    table = read_table(
+        write(tmp_path / "t.csv", text, encoding), csv_encoding=encoding, csv_text=("b",)
+    )
+    assert table.column("b").to_pylist() == values
+
+
 @examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.lists(NASTY, min_size=2, max_size=2), min_size=4, max_size=40),
