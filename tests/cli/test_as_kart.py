@@ -654,6 +654,19 @@ def test_called_kart_a_branch_that_follows_none_pulls_that_of_its_name(
     assert "Already up to date" in succeed(invoke(["-C", clone, "pull"])).stdout
 
 
+def test_called_kart_a_quiet_pull_does_not_tell_what_came(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo, clone = tmp_path / "repo", tmp_path / "clone"
+    imported(repo, csv_file)
+    succeed(invoke(["clone", repo, clone]))
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=A title"]))
+    pulled = succeed(invoke(["-C", clone, "pull", "--quiet"]))
+    assert pulled.stderr == "" and "Fast-forwarded to" in pulled.stdout
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=Another"]))
+    assert "From " in succeed(invoke(["-C", clone, "pull"])).stderr
+
+
 BOX = "POLYGON((174.45 -41.05, 174.55 -41.05, 174.55 -40.95, 174.45 -40.95, 174.45 -41.05))"
 LIMIT = ("checkout", "--spatial-filter", f"EPSG:4326;{BOX}")
 UPDATING, MAKING = "Updating repo.gpkg ...\n", "Creating GPKG working copy at repo.gpkg ...\n"

@@ -145,6 +145,17 @@ def test_what_stands_behind_a_geopackage_is_a_layer(repo: Path, name: str, tmp_p
     )
 
 
+def test_what_stands_behind_a_file_that_kart_does_not_read_is_a_dataset(
+    repo: Path, name: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "more.csv"
+    source.write_text("id,x\n1,2\n")
+    common = ("-C", repo, "import", source)
+    succeed(invoke([*common, "other", "--primary-key", "id"]))
+    succeed(invoke([*common, "more:third", "--primary-key", "id"]))
+    assert {"other", "third"} <= set(succeed(invoke(["-C", repo, "data", "ls"])).stdout.split())
+
+
 def test_geojson_goes_into_a_folder(repo: Path, name: str, tmp_path: Path) -> None:
     folder = tmp_path / "out.geojson"
     succeed(invoke(["-C", repo, "diff", "HEAD^...HEAD", "-o", "geojson", "--output", folder]))

@@ -388,11 +388,13 @@ def _answer() -> str | None:
 
 
 def _names_layers(invocation: Invocation, source: str, given: tuple[str, ...]) -> bool:
-    """Whether what stands behind a file names its layers: in Kart's place, where it has some.
+    """Whether what stands behind a file names its layers: in Kart's place, of files it reads.
 
     A repository that is not there is told before anything is asked.
     """
-    if not (is_called_kart() or (given and source.lower().endswith(".gpkg"))):
+    suffix = Path(source).suffix.lower()
+    other = suffix in IMPORT_EXTENSIONS and suffix not in (".gpkg", ".shp")
+    if not ((is_called_kart() and not other) or (given and suffix == ".gpkg")):
         return False
     return is_in_karts_place(invocation.open_repo(rows=False).git)
 

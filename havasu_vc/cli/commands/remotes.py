@@ -184,6 +184,8 @@ def fetch_object(result: FetchResult) -> Fetched:
 
 def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
     """Tell what came."""
+    if is_called_kart() and not invocation.progress:
+        return  # Kart tells git to be quiet
     if result.refs:
         # git leaves the end of an address out.
         shown = result.remote.rstrip("/").removesuffix(".git")
