@@ -220,7 +220,7 @@ def test_a_row_from_python(repo: Repo) -> None:
         (b'{"id": null, "name": "x", "height": 1}', "required column 'id'"),
         (b'{"id": 1, "name": "x", "height": 1.5}', "whole number"),
         (b'{"id": 1, "name": "x", "height": 3000000000}', "32 bits"),
-        (b'{"type": "FeatureCollection", "features": []}', "there are 0"),
+        (b'{"type": "FeatureCollection", "features": [{}, {}, {}]}', "there are 3"),
         (
             b'{"type": "Feature", "geometry": {"type": "Point", "coordinates": [1, 2]},'
             b' "properties": {"id": 1, "name": "x", "height": 1}}',

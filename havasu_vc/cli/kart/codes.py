@@ -90,6 +90,7 @@ CODES_OF_COMMANDS: tuple[tuple[str, ErrorKind, str, int], ...] = (
         2,
     ),
     ("meta", ErrorKind.SCHEMA_VIOLATION, "key column .+ cannot be dropped", 20),
+    ("meta", ErrorKind.SCHEMA_VIOLATION, "the schema of .+ can only be a list of columns", 20),
     ("diff", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
     ("log", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 128),
     ("show", ErrorKind.INVALID_ARGUMENT, f"'{OF_HEAD}' is neither a revision", 47),
