@@ -28,6 +28,7 @@ def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def rename(repo: Path, branch: str, row: int, name: str) -> None:
     """Commit another name of a row to a branch."""
     header = {"message": name, "authorName": "Ann", "authorEmail": "ann@example.com"}
+    header["base"] = head(repo, branch)
     diff = {"points": {"feature": [{"+": {"id": row, "name": name}}]}}
     patch = json.dumps({"kart.patch/v1": header, "kart.diff/v1+hexwkb": diff})
     succeed(invoke(["-C", repo, "apply", "--ref", branch, "-"], stdin=patch))
