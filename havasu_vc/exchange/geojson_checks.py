@@ -41,8 +41,7 @@ def check_geojson(
 ) -> None:
     """Refuse a layer of GeoJSON of which GDAL would read other values than it has.
 
-    `has_crs` says whether its reference system is
-    told beside it. Raises `InvalidFileError`.
+    `has_crs` says whether its reference system is told beside it. Raises `InvalidFileError`.
     """
     if file.driver not in JSON_DRIVERS:
         return

@@ -44,7 +44,6 @@ PRIMARY_KEY = "primary-key"
 """Stands for the columns of `schema.json` that are the key."""
 MOST_ITEM_BYTES = 16 << 20
 """No meta item is larger."""
-"""Texts that any dataset may have."""
 _PERHAPS = re.compile(r"title|description|tags\.json|crs/[^/]+\.wkt")
 """Names of meta items that any dataset may have, and that are null in Kart where it has none."""
 _INDENT = " " * 8
