@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.exchange.edit_values import integer_key
 from havasu_vc.exchange.export_columns import Notes, Outgoing
 from havasu_vc.exchange.formats import ExportFormat, GdalForm
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import is_whole
 from havasu_vc.records import dataclass
 
 __all__ = ["KeyPlan", "free_name", "key_plan"]
@@ -37,7 +37,7 @@ def key_plan(
 ) -> KeyPlan:
     """Return what is written of a key; `columns` are those of the schema, as they go out."""
     placed = list(enumerate(columns))
-    key = _integer_key(schema)
+    key = integer_key(schema)
     if form.key_as_fid and key is None:
         raise InvalidArgumentError(
             "--primary-key-as-fid is not supported for datasets with non-integer primary keys",
@@ -87,11 +87,3 @@ def free_name(wanted: str, names: Sequence[str]) -> str:
     lower = {name.lower() for name in names}
     candidates = (wanted, f"_{wanted}", *(f"{wanted}_{number}" for number in range(1000)))
     return next(name for name in candidates if name not in lower)
-
-
-def _integer_key(schema: Schema) -> str | None:
-    """Return the one whole-number column that is the key, if the key is one."""
-    fields = schema.key.fields
-    if len(fields) == 1 and is_whole(fields[0].type):
-        return fields[0].name
-    return None
